@@ -1,0 +1,52 @@
+"""The representation: specs, neural graphs, symmetry, features. No files, no learning."""
+
+from weightspace.graph.activations import LAWS, Activation, ActivationLaw
+from weightspace.graph.axis import Axis, Rescaling
+from weightspace.graph.binding import Factor, LeftOut, Parameter, Piece, Span, Weighing
+from weightspace.graph.chain import chain_spec
+from weightspace.graph.features import (
+    Normalisation,
+    activation_identities,
+    position_count,
+    position_identities,
+)
+from weightspace.graph.neural_graph import NeuralGraph, State, check_state
+from weightspace.graph.run import ChainFunction, ChainRunner
+from weightspace.graph.spec import BlockShape, EdgeBlock, GraphSpec, NodeSet
+from weightspace.graph.spec_json import spec_from_dict, spec_from_json, spec_to_dict, spec_to_json
+from weightspace.graph.symmetry import GroupElement, SymmetryGroup, SymmetryReport
+
+__all__ = [
+    "LAWS",
+    "Activation",
+    "ActivationLaw",
+    "Axis",
+    "BlockShape",
+    "ChainFunction",
+    "ChainRunner",
+    "EdgeBlock",
+    "Factor",
+    "GraphSpec",
+    "GroupElement",
+    "LeftOut",
+    "NeuralGraph",
+    "NodeSet",
+    "Normalisation",
+    "Parameter",
+    "Piece",
+    "Rescaling",
+    "Span",
+    "State",
+    "SymmetryGroup",
+    "SymmetryReport",
+    "Weighing",
+    "activation_identities",
+    "chain_spec",
+    "check_state",
+    "position_count",
+    "position_identities",
+    "spec_from_dict",
+    "spec_from_json",
+    "spec_to_dict",
+    "spec_to_json",
+]

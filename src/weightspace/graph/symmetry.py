@@ -1,0 +1,262 @@
+"""The symmetry group of a spec: sample an element, act with it, check the function."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from weightspace.errors import SymmetryError
+from weightspace.graph.binding import Piece, Span
+from weightspace.graph.layout import permute_grid
+from weightspace.graph.neural_graph import NeuralGraph, State, check_state
+from weightspace.graph.spec import GraphSpec
+
+Function = Callable[[State], Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class GroupElement:
+    """One change of a network's parameters that leaves its function unchanged.
+
+    ``new[i] = q_i * old[permutation[i]]`` on every axis; an axis absent from
+    ``permutations`` stays, a rescaling absent from ``factors`` is 1.
+
+    Args:
+        spec: the structure it acts on.
+        permutations: ``[size]`` for each axis, ``[*parents' sizes, size]`` for an axis
+            within another.
+        factors: ``[neurons]`` for each rescaling.
+
+    Raises:
+        SymmetryError: a permutation is not one, or an axis is not the spec's.
+    """
+
+    spec: GraphSpec
+    permutations: Mapping[str, Tensor]
+    factors: Mapping[str, Tensor] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, permutation in self.permutations.items():
+            size = self.spec.axis(name).size
+            wanted = torch.arange(size).expand_as(permutation)
+            if permutation.shape[-1] != size or not torch.equal(
+                permutation.sort(dim=-1).values, wanted
+            ):
+                raise SymmetryError(
+                    f"permutation of axis {name!r}",
+                    expected=f"every index below {size} once",
+                    found=str(permutation.tolist()),
+                )
+
+    # -- acting --------------------------------------------------------------------------
+
+    def act_state(self, state: State) -> dict[str, Tensor]:
+        """Act on a state dict: the same function, other parameters.
+
+        ``W -> P_target W P_source^T``, ``b -> P_target b`` (Navon et al. 2023, equation 4).
+
+        Raises:
+            StateError: the state dict does not belong to the spec.
+        """
+        check_state(self.spec, state)
+        return self._act({name: tensor[None] for name, tensor in state.items()}, squeeze=True)
+
+    def act_stacked(self, stacked: State) -> dict[str, Tensor]:
+        """Act on a stacked state dict, with the same element on every network."""
+        check_state(self.spec, stacked, batch=True)
+        return self._act(stacked, squeeze=False)
+
+    def _act(self, stacked: State, *, squeeze: bool) -> dict[str, Tensor]:
+        result = {name: tensor.detach().clone() for name, tensor in stacked.items()}
+        done: set[tuple[str, str]] = set()
+        for piece in self.spec.pieces:
+            key = (piece.parameter, str(piece.region))
+            if key in done:
+                continue
+            done.add(key)
+            self._act_piece(piece, stacked[piece.parameter], result[piece.parameter])
+        return {name: tensor[0] for name, tensor in result.items()} if squeeze else result
+
+    def _act_piece(self, piece: Piece, old: Tensor, new: Tensor) -> None:
+        region = (slice(None), *piece.region)
+        part = old[region]
+        grid = part.reshape(part.shape[0], *piece.grid)
+        grid = permute_grid(
+            grid,
+            [factor.axis for factor in piece.factors],
+            dict(self.permutations),
+            self._parents,
+            offset=1,
+        )
+        moved = grid.reshape(part.shape)
+        for weighing in piece.weighings:
+            if weighing.rescaling in self.factors:
+                factor = self._spread_factor(weighing.rescaling, piece.spans[weighing.dimension])
+                shape = [1] * moved.ndim
+                shape[weighing.dimension + 1] = -1
+                moved = moved * (factor**weighing.power).to(moved.dtype).reshape(shape)
+        new[region] = moved
+
+    def _spread_factor(self, rescaling: str, span: Span) -> Tensor:
+        """Repeat the factors of a rescaling over the other factors of a tensor dimension."""
+        axis = next(r.axis for r in self.spec.rescalings if r.name == rescaling)
+        place = [factor.axis for factor in span.factors].index(axis)
+        before = math.prod(factor.size for factor in span.factors[:place])
+        after = math.prod(factor.size for factor in span.factors[place + 1 :])
+        values = self.factors[rescaling]
+        return values.reshape(1, -1, 1).expand(before, -1, after).reshape(-1)
+
+    def act_graph(self, graph: NeuralGraph) -> NeuralGraph:
+        """Act on a neural graph, its further node features included.
+
+        Further features are values of neurons (such as activations): they are permuted, and
+        are only unchanged otherwise if the element has no factors.
+        """
+        moved = NeuralGraph.from_stacked(self.spec, self.act_stacked(graph.stacked_state()))
+        extra = {
+            key: {name: self.act_nodes(name, tensor) for name, tensor in values.items()}
+            for key, values in graph.extra.items()
+        }
+        return NeuralGraph(self.spec, moved.nodes, moved.edges, moved.left_out, extra)
+
+    def act_nodes(self, node_set: str, values: Tensor) -> Tensor:
+        """Permute values ``[batch, neurons, channels]`` of a node set's neurons."""
+        axes = self.spec.node_set(node_set).axes
+        sizes = [self.spec.axis(axis).size for axis in axes]
+        grid = values.reshape(values.shape[0], *sizes, *values.shape[2:])
+        grid = permute_grid(grid, list(axes), dict(self.permutations), self._parents, offset=1)
+        return grid.reshape(values.shape)
+
+    @property
+    def _parents(self) -> dict[str, str | None]:
+        return {axis.name: axis.within for axis in self.spec.axes}
+
+
+@dataclass(frozen=True)
+class SymmetryGroup:
+    """The group of a spec's permutations and rescalings.
+
+    >>> from weightspace.graph import chain_spec
+    >>> group = SymmetryGroup(chain_spec([2, 4, 1]))
+    >>> round(group.log_order, 3)  # log 4!
+    3.178
+    """
+
+    spec: GraphSpec
+
+    @property
+    def log_order(self) -> float:
+        """The natural logarithm of the number of permutations in the group."""
+        return sum(
+            self._copies(axis.name) * math.lgamma(axis.size + 1)
+            for axis in self.spec.axes
+            if axis.permutes
+        )
+
+    def sample(
+        self, generator: torch.Generator, *, kinds: tuple[str, ...] = ("permutation",)
+    ) -> GroupElement:
+        """Draw a random element: uniform permutations, signs, and log-normal scales.
+
+        Args:
+            generator: the source of randomness.
+            kinds: any of ``"permutation"``, ``"sign"`` and ``"scale"``.
+        """
+        known = ("permutation", "sign", "scale")
+        if not set(kinds) <= set(known):
+            raise SymmetryError("kinds", expected=f"any of {known}", found=str(kinds))
+        permutations = {}
+        if "permutation" in kinds:
+            for axis in self.spec.axes:
+                if axis.permutes:
+                    permutations[axis.name] = self._permutation(axis.name, generator)
+        factors = {}
+        for rescaling in self.spec.rescalings:
+            if rescaling.kind in kinds:
+                size = self.spec.axis(rescaling.axis).size
+                normal = torch.randn(size, generator=generator, dtype=torch.float64)
+                factors[rescaling.name] = (
+                    torch.exp(0.5 * normal) if rescaling.kind == "scale" else torch.sign(normal)
+                )
+        return GroupElement(self.spec, permutations, factors)
+
+    def _permutation(self, name: str, generator: torch.Generator) -> Tensor:
+        size, copies = self.spec.axis(name).size, self._copies(name)
+        draws = [torch.randperm(size, generator=generator) for _ in range(copies)]
+        return torch.stack(draws).reshape(*self._parent_sizes(name), size)
+
+    def _parent_sizes(self, name: str) -> list[int]:
+        sizes: list[int] = []
+        parent = self.spec.axis(name).within
+        while parent is not None:
+            sizes.insert(0, self.spec.axis(parent).size)
+            parent = self.spec.axis(parent).within
+        return sizes
+
+    def _copies(self, name: str) -> int:
+        return math.prod(self._parent_sizes(name))
+
+    def identity(self) -> GroupElement:
+        """The element that changes nothing."""
+        return GroupElement(self.spec, {})
+
+    def check(
+        self,
+        function: Function,
+        state: State,
+        *,
+        generator: torch.Generator | None = None,
+        samples: int = 3,
+        kinds: tuple[str, ...] = ("permutation",),
+    ) -> SymmetryReport:
+        """Apply random elements, run the network, and report the change of its output.
+
+        Args:
+            function: runs the network with a state dict on fixed inputs.
+            state: the network's parameters.
+            generator: the source of randomness; seeded with 0 if not given.
+            samples: how many elements to try.
+            kinds: which symmetries, see :meth:`sample`.
+        """
+        generator = generator or torch.Generator().manual_seed(0)
+        with torch.no_grad():
+            before = function(state)
+            scale = float(before.abs().max()) or 1.0
+            changes = []
+            for _ in range(samples):
+                after = function(self.sample(generator, kinds=kinds).act_state(state))
+                changes.append(float((after - before).abs().max()) / scale)
+        return SymmetryReport(max(changes, default=0.0), samples, kinds)
+
+
+@dataclass(frozen=True)
+class SymmetryReport:
+    """What a symmetry check found.
+
+    Args:
+        max_relative_change: the largest change of the output, relative to its largest value.
+        samples: how many random elements were applied.
+        kinds: which symmetries they had.
+    """
+
+    max_relative_change: float
+    samples: int
+    kinds: tuple[str, ...]
+
+    def require(self, tolerance: float = 1e-4) -> None:
+        """Raise unless the function is unchanged.
+
+        Raises:
+            SymmetryError: the largest relative change exceeds the tolerance, or is not finite.
+        """
+        if not self.max_relative_change <= tolerance:
+            raise SymmetryError(
+                "symmetry",
+                expected=f"outputs unchanged within {tolerance:g}",
+                found=f"a relative change of {self.max_relative_change:.3g}",
+                hint="The spec does not describe this network.",
+            )
