@@ -117,6 +117,7 @@ class Activation:
         return len(LAWS) if self.name == "unknown" else _PLACES[self.name]
 
     def __call__(self, x: Tensor) -> Tensor:
+        """Apply the function."""
         return functools.partial(self.law.function, **dict(self.arguments))(x)
 
     def __str__(self) -> str:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar, cast
 
 from weightspace.errors import SpecError
 from weightspace.graph.activations import NONE, Activation
 from weightspace.graph.axis import Axis, Role
 from weightspace.graph.binding import Factor, Parameter, Piece, Span
 from weightspace.graph.spec import EdgeBlock, GraphSpec, NodeSet
+
+T = TypeVar("T")
 
 
 def chain_spec(
@@ -84,13 +87,12 @@ def _axes(sizes: Sequence[int], names: Sequence[str]) -> list[Axis]:
     ]
 
 
-def _spread(what: str, value: object, count: int) -> list[object]:
+def _spread(what: str, value: T | Sequence[T], count: int) -> list[T]:
     """One value for every layer, or a list of the right length."""
-    if isinstance(value, str | bool | Activation):
-        return [value] * count
-    values = list(value)  # type: ignore[call-overload]
-    if len(values) != count:
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        return [cast(T, value)] * count
+    if len(value) != count:
         raise SpecError(
-            what, expected=f"one, or {count} (one for each layer)", found=str(len(values))
+            what, expected=f"one, or {count} (one for each layer)", found=str(len(value))
         )
-    return values
+    return list(value)
