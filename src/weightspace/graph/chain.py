@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from weightspace.errors import SpecError
 from weightspace.graph.activations import NONE, Activation
@@ -49,7 +49,13 @@ def chain_spec(
             "sizes", expected="at least an input and an output size", found=f"{list(sizes)}"
         )
     names = [str(i) for i in range(layers)] if layer_names is None else list(layer_names)
-    functions = [*_spread("activations", activations, layers - 1), output]
+    if isinstance(activations, str | Activation):
+        activations = [activations] * (layers - 1)
+    functions = [
+        Activation(a) if isinstance(a, str) else a
+        for a in _spread("activations", activations, layers - 1)
+    ]
+    functions.append(output)
     biases = _spread("bias", bias, layers)
     if len(names) != layers:
         raise SpecError("layer_names", expected=f"{layers} names", found=str(len(names)))
@@ -67,9 +73,7 @@ def chain_spec(
         if biases[place]:
             parameters.append(Parameter(f"{name}.bias", (target.size,), dtype))
             pieces = (Piece(f"{name}.bias", (rows,)),)
-        function = functions[place]
-        activation = Activation(function) if isinstance(function, str) else function
-        nodes.append(NodeSet(name, (target.name,), target.role, activation, pieces))
+        nodes.append(NodeSet(name, (target.name,), target.role, functions[place], pieces))
         blocks.append(
             EdgeBlock(
                 weight, nodes[place].name, name, "dense", pieces=(Piece(weight, (rows, columns)),)
@@ -89,8 +93,8 @@ def _axes(sizes: Sequence[int], names: Sequence[str]) -> list[Axis]:
 
 def _spread(what: str, value: T | Sequence[T], count: int) -> list[T]:
     """One value for every layer, or a list of the right length."""
-    if isinstance(value, str) or not isinstance(value, Sequence):
-        return [cast(T, value)] * count
+    if not isinstance(value, Sequence):
+        return [value] * count
     if len(value) != count:
         raise SpecError(
             what, expected=f"one, or {count} (one for each layer)", found=str(len(value))
