@@ -51,12 +51,9 @@ def chain_spec(
     names = [str(i) for i in range(layers)] if layer_names is None else list(layer_names)
     if isinstance(activations, str | Activation):
         activations = [activations] * (layers - 1)
-    functions = [
-        Activation(a) if isinstance(a, str) else a
-        for a in _spread("activations", activations, layers - 1)
-    ]
-    functions.append(output)
-    biases = _spread("bias", bias, layers)
+    named = _one_each("activations", activations, layers - 1)
+    functions = [*(Activation(a) if isinstance(a, str) else a for a in named), output]
+    biases = _one_each("bias", [bias] * layers if isinstance(bias, bool) else bias, layers)
     if len(names) != layers:
         raise SpecError("layer_names", expected=f"{layers} names", found=str(len(names)))
     axes = _axes(sizes, names)
@@ -91,12 +88,10 @@ def _axes(sizes: Sequence[int], names: Sequence[str]) -> list[Axis]:
     ]
 
 
-def _spread(what: str, value: T | Sequence[T], count: int) -> list[T]:
-    """One value for every layer, or a list of the right length."""
-    if not isinstance(value, Sequence):
-        return [value] * count
-    if len(value) != count:
+def _one_each(what: str, values: Sequence[T], count: int) -> Sequence[T]:
+    """Check that a list has one value for each layer."""
+    if len(values) != count:
         raise SpecError(
-            what, expected=f"one, or {count} (one for each layer)", found=str(len(value))
+            what, expected=f"one, or {count} (one for each layer)", found=str(len(values))
         )
-    return list(value)
+    return values

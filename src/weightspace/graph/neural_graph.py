@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from jaxtyping import Shaped
 from torch import Tensor
 
 from weightspace.errors import StateError
+from weightspace.graph.binding import Parameter
 from weightspace.graph.layout import Frame, read_piece, write_piece
 from weightspace.graph.spec import EdgeBlock, GraphSpec, NodeSet
 
@@ -29,6 +30,7 @@ class NeuralGraph:
         left_out: the stacked tensors that no node or edge holds, kept for the way back.
         extra: further features of nodes by name, such as ``"probes"``, each
             ``{node set: [batch, neurons, channels]}``.
+        dtypes: the type of each parameter on the way back, where it is not the spec's.
 
     >>> from weightspace.graph import chain_spec
     >>> spec = chain_spec([2, 3, 1], activations="relu")
@@ -43,6 +45,7 @@ class NeuralGraph:
     edges: Mapping[str, Shaped[Tensor, "batch groups targets sources features"]]
     left_out: State = field(default_factory=dict)
     extra: Mapping[str, Mapping[str, Tensor]] = field(default_factory=dict)
+    dtypes: Mapping[str, torch.dtype] = field(default_factory=dict)
 
     # -- making --------------------------------------------------------------------------
 
@@ -77,18 +80,14 @@ class NeuralGraph:
         }
         edges = {b.name: _read(spec, Frame.of_block(spec, b), b, stacked) for b in spec.blocks}
         left_out = {item.parameter.name: stacked[item.parameter.name] for item in spec.left_out}
-        return cls(spec, nodes, edges, left_out)
+        dtypes = {p.name: stacked[p.name].dtype for p in spec.parameters}
+        return cls(spec, nodes, edges, left_out, dtypes=dtypes)
 
     # -- the way back --------------------------------------------------------------------
 
     def stacked_state(self) -> dict[str, Tensor]:
         """Write the graph back as a state dict with a leading batch dimension, exactly."""
-        stacked = {
-            p.name: torch.empty(
-                (self.batch_size, *p.shape), dtype=getattr(torch, p.dtype), device=self.device
-            )
-            for p in self.spec.parameters
-        }
+        stacked = {p.name: self._empty(p) for p in self.spec.parameters}
         for node_set in self.spec.node_sets:
             features = self.nodes[node_set.name][:, None, :, None, :]
             _write(self.spec, Frame.of_nodes(node_set), node_set, features, stacked)
@@ -96,6 +95,10 @@ class NeuralGraph:
             features = self.edges[block.name]
             _write(self.spec, Frame.of_block(self.spec, block), block, features, stacked)
         return {**stacked, **self.left_out}
+
+    def _empty(self, parameter: Parameter) -> Tensor:
+        dtype = self.dtypes.get(parameter.name, getattr(torch, parameter.dtype))
+        return torch.empty((self.batch_size, *parameter.shape), dtype=dtype, device=self.device)
 
     def state_dict(self, index: int = 0) -> dict[str, Tensor]:
         """Write one network of the batch back as a state dict, exactly."""
@@ -117,13 +120,13 @@ class NeuralGraph:
         return self.batch_size
 
     def map(self, function: Callable[[Tensor], Tensor]) -> NeuralGraph:
-        """Apply a function to every tensor."""
-        return NeuralGraph(
-            self.spec,
-            {name: function(tensor) for name, tensor in self.nodes.items()},
-            {name: function(tensor) for name, tensor in self.edges.items()},
-            {name: function(tensor) for name, tensor in self.left_out.items()},
-            {
+        """Apply a function to every tensor, keeping types and shapes but the batch's."""
+        return replace(
+            self,
+            nodes={name: function(tensor) for name, tensor in self.nodes.items()},
+            edges={name: function(tensor) for name, tensor in self.edges.items()},
+            left_out={name: function(tensor) for name, tensor in self.left_out.items()},
+            extra={
                 key: {name: function(tensor) for name, tensor in values.items()}
                 for key, values in self.extra.items()
             },
@@ -131,9 +134,11 @@ class NeuralGraph:
 
     def to(self, target: torch.device | torch.dtype | str) -> NeuralGraph:
         """Move every tensor to a device, or every floating-point tensor to a type."""
-        if isinstance(target, torch.dtype):
-            return self.map(lambda t: t.to(target) if t.is_floating_point() else t)
-        return self.map(lambda t: t.to(target))
+        if not isinstance(target, torch.dtype):
+            return self.map(lambda t: t.to(target))
+        dtypes = {p.name: target for p in self.spec.parameters}
+        moved = self.map(lambda t: t.to(target) if t.is_floating_point() else t)
+        return replace(moved, dtypes=dtypes)
 
     def __getitem__(self, index: slice | Tensor | Sequence[int]) -> NeuralGraph:
         """Take some networks of the batch."""
@@ -146,19 +151,15 @@ class NeuralGraph:
         self, nodes: Mapping[str, Tensor] | None = None, edges: Mapping[str, Tensor] | None = None
     ) -> NeuralGraph:
         """Replace node and edge features, keeping the rest."""
-        return NeuralGraph(
-            self.spec,
-            self.nodes if nodes is None else nodes,
-            self.edges if edges is None else edges,
-            self.left_out,
-            self.extra,
+        return replace(
+            self,
+            nodes=self.nodes if nodes is None else nodes,
+            edges=self.edges if edges is None else edges,
         )
 
     def with_extra(self, name: str, values: Mapping[str, Tensor]) -> NeuralGraph:
         """Add further node features under a name."""
-        return NeuralGraph(
-            self.spec, self.nodes, self.edges, self.left_out, {**self.extra, name: values}
-        )
+        return replace(self, extra={**self.extra, name: values})
 
     def __repr__(self) -> str:
         return (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -121,7 +121,7 @@ class GroupElement:
             key: {name: self.act_nodes(name, tensor) for name, tensor in values.items()}
             for key, values in graph.extra.items()
         }
-        return NeuralGraph(self.spec, moved.nodes, moved.edges, moved.left_out, extra)
+        return replace(moved, extra=extra)
 
     def act_nodes(self, node_set: str, values: Tensor) -> Tensor:
         """Permute values ``[batch, neurons, channels]`` of a node set's neurons."""
