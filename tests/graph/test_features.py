@@ -18,7 +18,7 @@ from weightspace.graph import (
     SymmetryGroup,
     activation_identities,
     chain_spec,
-    position_count,
+    position_counts,
     position_identities,
 )
 
@@ -28,11 +28,11 @@ def test_position_identities() -> None:
     ids = position_identities(spec)
     assert {name: v.tolist() for name, v in ids.items()} == {
         "input": [0, 1],
-        "0": [2, 2, 2],
-        "1": [3, 3, 3, 3],
-        "2": [4, 5],
+        "0": [0, 0, 0],
+        "1": [1, 1, 1, 1],
+        "2": [0, 1],
     }
-    assert position_count(spec) == 6
+    assert position_counts(spec) == {"input": 2, "hidden": 2, "output": 2}
 
 
 def test_activation_identities_spare_inputs_and_outputs() -> None:

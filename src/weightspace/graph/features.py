@@ -4,40 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import get_args
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from weightspace.errors import DataError, StateError
+from weightspace.graph.axis import Role
 from weightspace.graph.neural_graph import NeuralGraph
 from weightspace.graph.spec import GraphSpec
 
 
 def position_identities(spec: GraphSpec) -> dict[str, Int[Tensor, " neurons"]]:
-    """Number the nodes that a learned vector tells apart.
+    """Number the nodes that a learned vector tells apart, each role counted by itself.
 
     Kofinas et al. 2024, section 3.1: one vector is shared by all nodes of a hidden layer;
     every input node and every output node has its own.
 
     >>> from weightspace.graph import chain_spec
-    >>> position_identities(chain_spec([2, 3, 1]))["0"]
-    tensor([2, 2, 2])
+    >>> list(position_identities(chain_spec([2, 3, 3, 1])).values())
+    [tensor([0, 1]), tensor([0, 0, 0]), tensor([1, 1, 1]), tensor([0])]
     """
     identities: dict[str, Tensor] = {}
-    start = 0
+    start = dict.fromkeys(get_args(Role), 0)
     for node_set in spec.node_sets:
         size = spec.nodes_in(node_set.name)
-        own = size if node_set.role != "hidden" else 1
-        places = torch.arange(own) if own == size else torch.zeros(size, dtype=torch.long)
-        identities[node_set.name] = start + places
-        start += own
+        own = 1 if node_set.role == "hidden" else size
+        identities[node_set.name] = (start[node_set.role] + torch.arange(own)).expand(size)
+        start[node_set.role] += own
     return identities
 
 
-def position_count(spec: GraphSpec) -> int:
-    """How many identities :func:`position_identities` gives."""
-    return 1 + max(int(ids.max()) for ids in position_identities(spec).values())
+def position_counts(spec: GraphSpec) -> dict[Role, int]:
+    """How many identities :func:`position_identities` gives in each role."""
+    return {
+        role: sum(spec.nodes_in(n.name) if role != "hidden" else 1 for n in spec.of_role(role))
+        for role in get_args(Role)
+    }
 
 
 def activation_identities(spec: GraphSpec) -> dict[str, int]:
@@ -87,6 +91,18 @@ class Normalisation:
             mean[key] = values.mean(dim=0).float()
             std[key] = torch.where(deviation > 1e-12, deviation, torch.ones(())).float()
         return cls(graph.spec, mean, std)
+
+    @classmethod
+    def identity(cls, spec: GraphSpec) -> Normalisation:
+        """The normalisation of a spec that changes nothing."""
+        nodes = {f"node:{n.name}": n.features for n in spec.node_sets if n.features}
+        edges = {f"edge:{b.name}": b.features for b in spec.blocks if b.pieces}
+        sizes = {**nodes, **edges}
+        return cls(
+            spec,
+            {key: torch.zeros(size) for key, size in sizes.items()},
+            {key: torch.ones(size) for key, size in sizes.items()},
+        )
 
     def __call__(self, graph: NeuralGraph) -> NeuralGraph:
         """Normalise a graph.

@@ -1,0 +1,67 @@
+"""The metanetworks by name, as the command line and saved files know them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from weightspace.errors import ModelError
+from weightspace.models.flat_mlp import FlatMLP
+from weightspace.models.metanetwork import Metanetwork, Requirements
+from weightspace.models.ng_gnn import NGGNN
+
+Option = int | float | bool
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A model with its options.
+
+    Args:
+        family: the class.
+        options: keyword arguments that differ from the class's own defaults.
+        summary: one line for people.
+    """
+
+    family: type[Metanetwork]
+    options: Mapping[str, Option] = field(default_factory=dict)
+    summary: str = ""
+
+
+MODELS: dict[str, Entry] = {
+    "ng-gnn-probes": Entry(NGGNN, {"probes": 64}, "NG-GNN that also runs the networks on probes"),
+    "ng-gnn": Entry(NGGNN, {}, "NG-GNN on weights alone"),
+    "flat-mlp": Entry(FlatMLP, {}, "MLP on the flattened weights, the baseline"),
+}
+
+
+def make_model(
+    name: str, requirements: Requirements, *, outputs: int, options: Mapping[str, Option] = {}
+) -> Metanetwork:
+    """Make a metanetwork by name.
+
+    Args:
+        name: a key of :data:`MODELS`.
+        requirements: the networks it is to read.
+        outputs: the length of its output vector.
+        options: keyword arguments of its class, over the entry's own.
+
+    Raises:
+        ModelError: the name or an option is unknown.
+
+    >>> from weightspace.graph import chain_spec
+    >>> requirements = Requirements.of([chain_spec([2, 4, 1])])
+    >>> make_model("ng-gnn", requirements, outputs=3).options["probes"]
+    0
+    """
+    if name not in MODELS:
+        raise ModelError("model", expected=f"one of {', '.join(MODELS)}", found=repr(name))
+    entry = MODELS[name]
+    try:
+        return entry.family(requirements, outputs=outputs, **{**entry.options, **options})
+    except TypeError as error:
+        raise ModelError(
+            f"options of {name}",
+            expected="options of its class",
+            found=f"{dict(options)} ({error})",
+        ) from error

@@ -1,0 +1,140 @@
+"""Saved metanetworks: one safetensors file with everything that predicting needs."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+
+import weightspace
+from weightspace.errors import FileError, WeightspaceError
+from weightspace.graph import spec_from_dict, spec_to_dict
+from weightspace.models.metanetwork import Metanetwork, Requirements
+from weightspace.models.registry import make_model
+from weightspace.nn.normaliser import Normaliser
+
+FORMAT = 1
+_KEY = "weightspace.metanetwork"
+
+
+@dataclass(frozen=True)
+class SavedModel:
+    """A metanetwork read from a file.
+
+    Args:
+        model: in evaluation mode.
+        name: its name among :data:`weightspace.models.MODELS`.
+        task: what its outputs mean, such as ``{"kind": "classification", "classes": [...]}``.
+        versions: of weightspace and torch when it was saved.
+    """
+
+    model: Metanetwork
+    name: str
+    task: Mapping[str, Any]
+    versions: Mapping[str, str]
+
+
+def save_model(path: Path, model: Metanetwork, *, name: str, task: Mapping[str, Any]) -> None:
+    """Save a metanetwork with its options, normalisation, task and versions.
+
+    The file is written beside its place and moved there, so it is never half a file.
+
+    Args:
+        path: the file, by custom ``model.safetensors``.
+        model: the trained model.
+        name: its name among :data:`weightspace.models.MODELS`.
+        task: plain values that say what the outputs mean.
+
+    Raises:
+        FileError: the file cannot be written.
+    """
+    normaliser = model.normaliser
+    header = {
+        "format": FORMAT,
+        "name": name,
+        "options": model.options,
+        "outputs": model.outputs,
+        "requirements": dataclasses.asdict(model.requirements),
+        "spec": None if normaliser is None else spec_to_dict(normaliser.spec),
+        "task": dict(task),
+        "versions": {"weightspace": weightspace.__version__, "torch": torch.__version__},
+    }
+    tensors = {key: value.detach().contiguous() for key, value in model.state_dict().items()}
+    data = save(tensors, metadata={_KEY: json.dumps(header)})
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_bytes(data)
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise FileError(path, expected="a place that can be written", found=str(error)) from error
+
+
+def load_model(path: Path | str) -> SavedModel:
+    """Read a metanetwork saved by :func:`save_model`. Nothing in the file is executed.
+
+    Raises:
+        FileError: the file is missing, damaged, or holds something else.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileError(
+            path,
+            expected="a saved metanetwork",
+            found="no such file",
+            hint="`weightspace train` and `weightspace demo` write model.safetensors.",
+        )
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError, ValueError) as error:
+        raise FileError(
+            path,
+            expected="a saved metanetwork (safetensors)",
+            found=str(error),
+            hint="The file is damaged or of another kind.",
+        ) from error
+    if _KEY not in metadata:
+        raise FileError(
+            path,
+            expected="a metanetwork saved by weightspace",
+            found="a safetensors file of something else",
+            hint="Give the model first, then the networks to read.",
+        )
+    try:
+        return _rebuild(json.loads(metadata[_KEY]), tensors)
+    except WeightspaceError as error:
+        raise FileError(
+            path, expected="a metanetwork that this version can make", found=str(error)
+        ) from error
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        raise FileError(
+            path,
+            expected=f"a metanetwork of format {FORMAT}",
+            found=f"{type(error).__name__}: {error}",
+        ) from error
+
+
+def _rebuild(header: dict[str, Any], tensors: dict[str, torch.Tensor]) -> SavedModel:
+    if header["format"] != FORMAT:
+        raise ValueError(f"format {header['format']}")
+    model = make_model(
+        header["name"],
+        Requirements(**header["requirements"]),
+        outputs=int(header["outputs"]),
+        options=header["options"],
+    )
+    if header["spec"] is not None:
+        model.normaliser = Normaliser.empty(spec_from_dict(header["spec"]))
+    model.load_state_dict(tensors)
+    return SavedModel(model.eval(), header["name"], header["task"], header["versions"])

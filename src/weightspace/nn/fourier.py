@@ -1,0 +1,41 @@
+"""Gaussian random Fourier features of weights and biases."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+class FourierFeatures(nn.Module):
+    """Lift values to sines and cosines of random frequencies.
+
+    Tancik et al. 2020, used by Kofinas et al. 2024 for weights and biases:
+    ``[sin(2 pi B x), cos(2 pi B x)]`` with ``B`` normal of deviation ``sigma``, not trained.
+
+    Args:
+        channels: values of one item.
+        frequencies: how many frequencies; the result has twice as many channels.
+        sigma: the deviation of the frequencies.
+
+    >>> FourierFeatures(1, frequencies=128, sigma=3.0)(torch.zeros(5, 1)).shape
+    torch.Size([5, 256])
+    """
+
+    frequencies: Tensor
+
+    def __init__(self, channels: int, *, frequencies: int = 128, sigma: float = 3.0) -> None:
+        super().__init__()
+        self.register_buffer("frequencies", sigma * torch.randn(channels, frequencies))
+
+    @property
+    def width(self) -> int:
+        """The number of channels of the result."""
+        return 2 * self.frequencies.shape[1]
+
+    def forward(self, x: Float[Tensor, "... channels"]) -> Float[Tensor, "... width"]:
+        """Lift the values."""
+        angles = (2 * math.pi * x) @ self.frequencies
+        return torch.cat([angles.sin(), angles.cos()], dim=-1)
