@@ -65,3 +65,7 @@ class DataError(WeightspaceError):
 
 class FileError(WeightspaceError):
     """A file that is missing, damaged, of an unknown layout or unsafe to read."""
+
+
+class TraceError(WeightspaceError):
+    """A network that cannot be followed: the operation, where it stands, and its shapes."""

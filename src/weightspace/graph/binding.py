@@ -25,13 +25,30 @@ class Factor:
         axis: the neuron axis it is, or None for a plain size.
         side: where it goes in the features: the target's neurons, the source's, neurons that
             both share (a diagonal block, a group), or the feature channels.
+        start: the first index of the factor that belongs to the piece. A tensor that keeps
+            query, key and value rows side by side for each head has three pieces, each
+            with one range of the rows of every head.
+        extent: how many indices the factor has in the tensor; its size if not given.
     """
 
     size: int
     axis: str | None
     side: Side
+    start: int = 0
+    extent: int | None = None
+
+    @property
+    def full(self) -> int:
+        """How many indices the factor has in the tensor."""
+        return self.size if self.extent is None else self.extent
 
     def __post_init__(self) -> None:
+        if self.start < 0 or self.start + self.size > self.full:
+            raise SpecError(
+                "factor",
+                expected=f"a range within {self.full} indices",
+                found=f"[{self.start}, {self.start + self.size})",
+            )
         if (self.axis is None) != (self.side == "feature"):
             raise SpecError(
                 "factor",
@@ -55,7 +72,7 @@ class Span:
     @property
     def length(self) -> int:
         """How many indices the range holds."""
-        return math.prod(factor.size for factor in self.factors)
+        return math.prod(factor.full for factor in self.factors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +119,21 @@ class Piece:
 
     @property
     def grid(self) -> tuple[int, ...]:
-        """The region's shape with every factor as a dimension of its own."""
+        """The piece's shape with every factor as a dimension of its own."""
         return tuple(factor.size for factor in self.factors)
+
+    @property
+    def ranges(self) -> tuple[slice, ...]:
+        """The ranges of the factors within the region."""
+        return tuple(slice(f.start, f.start + f.size) for f in self.factors)
+
+    @property
+    def cells(self) -> tuple[tuple[int, int, tuple[tuple[int, int, int], ...]], ...]:
+        """Which values of the tensor the piece holds, whatever they mean."""
+        return tuple(
+            (span.start, span.length, tuple((f.start, f.size, f.full) for f in span.factors))
+            for span in self.spans
+        )
 
     def side(self, side: Side) -> tuple[str, ...]:
         """The axes on one side, in memory order."""
@@ -134,7 +164,14 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A tensor that no node or edge holds, and why."""
+    """A tensor that no node or edge holds, and why.
+
+    Args:
+        parameter: the tensor.
+        reason: why no node or edge holds it.
+        same_as: the tensor of the graph that this one is a second name of (tied weights).
+    """
 
     parameter: Parameter
     reason: str
+    same_as: str | None = None

@@ -64,7 +64,7 @@ def read_piece(
     Axes of the frame that the piece lacks are broadcast (one value for all neurons).
     """
     batch = tensor.shape[0]
-    grid = tensor[(slice(None), *piece.region)].reshape(batch, *piece.grid)
+    grid = piece_grid(piece, tensor)
     order, missing = _order(frame, piece)
     grid = grid.permute(0, *(place + 1 for place in order))
     for position, axis in missing:
@@ -98,8 +98,17 @@ def write_piece(
     for new, old in enumerate(order):
         inverse[old] = new
     grid = grid.permute(0, *(place + 1 for place in inverse))
-    region = (slice(None), *piece.region)
-    tensor[region] = grid.reshape(batch, *(span.length for span in piece.spans)).to(tensor.dtype)
+    piece_grid(piece, tensor).copy_(grid)
+
+
+def piece_grid(piece: Piece, tensor: Shaped[Tensor, "batch *shape"]) -> Tensor:
+    """View a piece's values with every factor as a dimension of its own.
+
+    Splitting dimensions never copies, so the view can be written to.
+    """
+    region = tensor[(slice(None), *piece.region)]
+    grid = region.view(tensor.shape[0], *(factor.full for factor in piece.factors))
+    return grid[(slice(None), *piece.ranges)]
 
 
 def _agree(values: Tensor, dimension: int) -> Tensor:

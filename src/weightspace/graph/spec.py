@@ -134,6 +134,9 @@ class GraphSpec:
         for node_set in self.node_sets:
             for name in node_set.axes:
                 self.axis(name)
+        for item in self.left_out:
+            if item.same_as is not None:
+                self.parameter(item.same_as)
         for block in self.blocks:
             self._check_block(block)
         for piece in self.pieces:

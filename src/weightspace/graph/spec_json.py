@@ -58,7 +58,7 @@ def spec_from_dict(data: Any) -> GraphSpec:
             blocks=tuple(_block(item) for item in data["blocks"]),
             parameters=tuple(_parameter(item) for item in data["parameters"]),
             left_out=tuple(
-                LeftOut(_parameter(item["parameter"]), str(item["reason"]))
+                LeftOut(_parameter(item["parameter"]), str(item["reason"]), item.get("same_as"))
                 for item in data.get("left_out", [])
             ),
             rescalings=tuple(Rescaling(**item) for item in data.get("rescalings", [])),

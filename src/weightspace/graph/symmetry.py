@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from weightspace.errors import SymmetryError
-from weightspace.graph.binding import Piece, Span
-from weightspace.graph.layout import permute_grid
+from weightspace.graph.binding import Piece, Weighing
+from weightspace.graph.layout import permute_grid, piece_grid
 from weightspace.graph.neural_graph import NeuralGraph, State, check_state
 from weightspace.graph.spec import GraphSpec
 
@@ -72,43 +72,41 @@ class GroupElement:
 
     def _act(self, stacked: State, *, squeeze: bool) -> dict[str, Tensor]:
         result = {name: tensor.detach().clone() for name, tensor in stacked.items()}
-        done: set[tuple[str, str]] = set()
+        done: set[tuple[str, object]] = set()
         for piece in self.spec.pieces:
-            key = (piece.parameter, str(piece.region))
+            key = (piece.parameter, piece.cells)
             if key in done:
                 continue
             done.add(key)
             self._act_piece(piece, stacked[piece.parameter], result[piece.parameter])
+        for item in self.spec.left_out:
+            if item.same_as is not None:
+                result[item.parameter.name] = result[item.same_as]
         return {name: tensor[0] for name, tensor in result.items()} if squeeze else result
 
     def _act_piece(self, piece: Piece, old: Tensor, new: Tensor) -> None:
-        region = (slice(None), *piece.region)
-        part = old[region]
-        grid = part.reshape(part.shape[0], *piece.grid)
         grid = permute_grid(
-            grid,
+            piece_grid(piece, old),
             [factor.axis for factor in piece.factors],
             dict(self.permutations),
             self._parents,
             offset=1,
         )
-        moved = grid.reshape(part.shape)
         for weighing in piece.weighings:
             if weighing.rescaling in self.factors:
-                factor = self._spread_factor(weighing.rescaling, piece.spans[weighing.dimension])
-                shape = [1] * moved.ndim
-                shape[weighing.dimension + 1] = -1
-                moved = moved * (factor**weighing.power).to(moved.dtype).reshape(shape)
-        new[region] = moved
+                place = self._factor_place(piece, weighing)
+                factor = self.factors[weighing.rescaling] ** weighing.power
+                shape = [1] * grid.ndim
+                shape[place + 1] = -1
+                grid = grid * factor.to(grid.dtype).reshape(shape)
+        piece_grid(piece, new).copy_(grid)
 
-    def _spread_factor(self, rescaling: str, span: Span) -> Tensor:
-        """Repeat the factors of a rescaling over the other factors of a tensor dimension."""
-        axis = next(r.axis for r in self.spec.rescalings if r.name == rescaling)
-        place = [factor.axis for factor in span.factors].index(axis)
-        before = math.prod(factor.size for factor in span.factors[:place])
-        after = math.prod(factor.size for factor in span.factors[place + 1 :])
-        values = self.factors[rescaling]
-        return values.reshape(1, -1, 1).expand(before, -1, after).reshape(-1)
+    def _factor_place(self, piece: Piece, weighing: Weighing) -> int:
+        """Where the rescaled axis stands among the piece's factors."""
+        axis = next(r.axis for r in self.spec.rescalings if r.name == weighing.rescaling)
+        before = sum(len(span.factors) for span in piece.spans[: weighing.dimension])
+        own = [factor.axis for factor in piece.spans[weighing.dimension].factors]
+        return before + own.index(axis)
 
     def act_graph(self, graph: NeuralGraph) -> NeuralGraph:
         """Act on a neural graph, its further node features included.
