@@ -1,0 +1,200 @@
+"""Training a task with Lightning: loop, early stopping, best checkpoint, resume, logs."""
+
+from __future__ import annotations
+
+import logging
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+import torch
+from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint, RichProgressBar
+from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
+from torch.utils.data import DataLoader
+
+from weightspace.errors import FileError
+from weightspace.train.allocator import keep_freed_memory
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How long and how a task is trained.
+
+    Args:
+        epochs: at the most.
+        batch_size: networks a step.
+        patience: epochs without a better validation score before training stops.
+        clip: the largest norm of a gradient.
+    """
+
+    epochs: int = 20
+    batch_size: int = 64
+    patience: int = 10
+    clip: float = 10.0
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A finished training.
+
+    Args:
+        history: one row an epoch, as logged.
+        seconds: the time in training, over all of its interrupted parts.
+        best_epoch: the epoch whose weights the task has now.
+        best_score: the validation score there.
+    """
+
+    history: list[dict[str, float]]
+    seconds: float
+    best_epoch: int
+    best_score: float
+
+
+class Interrupted(KeyboardInterrupt):
+    """Training was interrupted after its state was saved."""
+
+
+def fit_task(
+    task: pl.LightningModule,
+    train: DataLoader[Any],
+    validation: DataLoader[Any],
+    folder: Path,
+    *,
+    budget: Budget,
+    monitor: str = "val_accuracy",
+    progress: bool = True,
+) -> Fitted:
+    """Train a task, or go on with a training that was interrupted in this folder.
+
+    The state is saved after every epoch. A run that was interrupted and started again gives
+    the same result as one that was not. The task ends with the weights of its best epoch.
+
+    Args:
+        task: the Lightning module.
+        train: batches to train on.
+        validation: batches to judge by.
+        folder: for checkpoints and logs (CSV, and TensorBoard where it is installed).
+        budget: epochs, patience, gradient clipping.
+        monitor: the logged score that is to be highest.
+        progress: whether to show a progress bar.
+
+    Raises:
+        FileError: the folder's last checkpoint cannot be read.
+        Interrupted: Ctrl-C; the last whole epoch is saved.
+    """
+    keep_freed_memory()
+    best = ModelCheckpoint(
+        folder, "best", monitor=monitor, mode="max", save_last=True, enable_version_counter=False
+    )
+    stopping = EarlyStopping(monitor, mode="max", patience=budget.patience)
+    record = _Record()
+    callbacks: list[pl.Callback] = [best, stopping, record]
+    if progress:
+        callbacks.append(RichProgressBar(leave=False))
+    with _quiet():
+        trainer = pl.Trainer(
+            accelerator="auto",
+            devices=1,
+            max_epochs=budget.epochs,
+            callbacks=callbacks,
+            logger=_loggers(folder),
+            gradient_clip_val=budget.clip,
+            enable_progress_bar=progress,
+            enable_model_summary=False,
+            num_sanity_val_steps=0,
+            log_every_n_steps=1,
+            default_root_dir=folder,
+        )
+        _run(trainer, task, train, validation, folder / "last.ckpt")
+    chosen = _load(Path(best.best_model_path))
+    task.load_state_dict(chosen["state_dict"])
+    assert best.best_model_score is not None
+    return Fitted(
+        record.history, record.seconds, int(chosen["epoch"]), float(best.best_model_score)
+    )
+
+
+def _run(
+    trainer: pl.Trainer,
+    task: pl.LightningModule,
+    train: DataLoader[Any],
+    validation: DataLoader[Any],
+    last: Path,
+) -> None:
+    if last.is_file():
+        _load(last)
+    try:
+        trainer.fit(
+            task, train, validation, weights_only=True, ckpt_path=last if last.is_file() else None
+        )
+    except SystemExit as error:  # Lightning turns Ctrl-C into an exit after its own cleaning up
+        raise Interrupted from error
+    if trainer.interrupted:
+        raise Interrupted
+
+
+def _load(path: Path) -> dict[str, Any]:
+    """Read a checkpoint of Lightning's without executing anything."""
+    try:
+        checkpoint: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # whatever a damaged file makes torch raise
+        raise FileError(
+            path,
+            expected="a checkpoint of this training",
+            found=str(error)[:200],
+            hint="Delete the file to train from the beginning.",
+        ) from error
+    return checkpoint
+
+
+def _loggers(folder: Path) -> Sequence[Logger]:
+    loggers: list[Logger] = [CSVLogger(folder, name="", version="")]
+    if find_spec("tensorboard") is not None:
+        loggers.append(TensorBoardLogger(folder, name="", version="tensorboard"))
+    return loggers
+
+
+class _Record(pl.Callback):
+    """The scores of every epoch and the seconds in training, kept in the checkpoints."""
+
+    def __init__(self) -> None:
+        self.history: list[dict[str, float]] = []
+        self.seconds = 0.0
+        self._since = 0.0
+
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        self._since = time.monotonic()
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        now = time.monotonic()
+        self.seconds, self._since = self.seconds + now - self._since, now
+        scores = {key: float(value) for key, value in trainer.callback_metrics.items()}
+        self.history.append({"epoch": float(trainer.current_epoch), **scores})
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"seconds": self.seconds, "history": self.history}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.seconds, self.history = state_dict["seconds"], list(state_dict["history"])
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Silence Lightning's advice on loaders and paths, which does not apply here."""
+    names = ("lightning.pytorch", "lightning.fabric")
+    levels = [logging.getLogger(name).level for name in names]
+    for name in names:
+        logging.getLogger(name).setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for name, level in zip(names, levels, strict=True):
+            logging.getLogger(name).setLevel(level)

@@ -1,0 +1,98 @@
+"""Training: it learns, stops, resumes to the same result, and survives interruption."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import lightning.pytorch as pl
+import pytest
+import torch
+
+from tests.train.zoos import SPEC, labelled_zoo
+from weightspace.errors import FileError
+from weightspace.models import NGGNN, Requirements
+from weightspace.tasks.batches import batches
+from weightspace.tasks.classification import ClassificationTask, classify
+from weightspace.tasks.labels import Classes
+from weightspace.train import Budget, Fitted, Interrupted, fit_task
+from weightspace.zoo import Zoo
+
+
+@pytest.fixture(scope="module")
+def zoo(tmp_path_factory: pytest.TempPathFactory) -> Zoo:
+    return labelled_zoo(tmp_path_factory.mktemp("zoo") / "z")
+
+
+def noisy(stacked: dict[str, torch.Tensor], generator: torch.Generator) -> dict[str, torch.Tensor]:
+    return {k: v + 0.01 * torch.randn(v.shape, generator=generator) for k, v in stacked.items()}
+
+
+class StopAt(pl.Callback):
+    """What Ctrl-C does, in the middle of an epoch."""
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def on_train_batch_start(self, trainer, module, batch, index) -> None:  # type: ignore[no-untyped-def]
+        if trainer.current_epoch == self.epoch and index == 1:
+            raise KeyboardInterrupt
+
+
+def train(
+    zoo: Zoo, folder: Path, epochs: int = 6, stop: int | None = None, patience: int = 10
+) -> tuple[ClassificationTask, Fitted]:
+    torch.manual_seed(0)
+    model = NGGNN(Requirements.of([SPEC]), outputs=3, width=8, layers=2, frequencies=8)
+    model.fit_normalisation(zoo.graph(zoo.split("train")))
+    task = ClassificationTask(model, SPEC, augmentation=noisy, learning_rate=1e-2, seed=3)
+    classes = Classes.of(zoo.column("label").tolist())
+    loaders = []
+    for split, seed in (("train", 5), ("validation", None)):
+        networks = zoo.split(split)
+        labels = classes.indices(zoo.column("label")[networks].tolist())
+        loaders.append(batches(zoo, networks, labels, batch_size=8, seed=seed))
+    if stop is not None:
+        task.configure_callbacks = lambda: [StopAt(stop)]  # type: ignore[method-assign]
+    return task, fit_task(
+        task,
+        *loaders,
+        folder,
+        progress=False,
+        budget=Budget(epochs=epochs, batch_size=8, patience=patience),
+    )
+
+
+def test_it_learns_and_logs(zoo: Zoo, tmp_path: Path) -> None:
+    task, fitted = train(zoo, tmp_path, epochs=30)
+    assert fitted.best_score > 0.6  # chance is a third
+    assert fitted.history[-1]["train_loss"] < fitted.history[0]["train_loss"]
+    assert fitted.seconds > 0
+    assert {"last.ckpt", "best.ckpt", "metrics.csv"} <= {p.name for p in tmp_path.iterdir()}
+    networks = zoo.split("validation")
+    said = classify(task.model, SPEC, [zoo.states(networks)])
+    right = said.probabilities.argmax(1) == torch.as_tensor(zoo.column("label")[networks])
+    # the task has the weights of its best epoch
+    assert float(right.float().mean()) == pytest.approx(fitted.best_score)
+
+
+def test_interrupted_and_resumed_is_the_same(zoo: Zoo, tmp_path: Path) -> None:
+    whole, one = train(zoo, tmp_path / "whole")
+    with pytest.raises(Interrupted):
+        train(zoo, tmp_path / "cut", stop=3)
+    resumed, two = train(zoo, tmp_path / "cut")
+    assert one.history == two.history
+    for name, tensor in whole.state_dict().items():
+        assert torch.equal(tensor, resumed.state_dict()[name]), name
+
+
+def test_early_stopping(zoo: Zoo, tmp_path: Path) -> None:
+    _, fitted = train(zoo, tmp_path, epochs=40, patience=2)
+    assert len(fitted.history) < 40
+
+
+def test_a_damaged_checkpoint_is_an_error(zoo: Zoo, tmp_path: Path) -> None:
+    train(zoo, tmp_path, epochs=1)
+    data = (tmp_path / "last.ckpt").read_bytes()
+    (tmp_path / "last.ckpt").write_bytes(data[: len(data) // 2])
+    with pytest.raises(FileError, match=r"last\.ckpt"):
+        train(zoo, tmp_path, epochs=2)
