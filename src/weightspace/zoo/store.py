@@ -186,7 +186,9 @@ class Zoo:
                 hint="The file is damaged: make or fetch it again.",
             )
         try:
-            table = pq.read_table(io.BytesIO(content))
+            # On one thread and without the dataset layer: threads of Arrow that outlive the
+            # interpreter abort the process at its end, now and then.
+            table = pq.ParquetFile(io.BytesIO(content), pre_buffer=False).read(use_threads=False)
         except (pa.ArrowException, OSError) as error:
             raise FileError(
                 self.path / record.name, expected="a parquet table", found=str(error)

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from rich.console import Console
+from rich.console import Console, Group
 from rich.progress import track
 from rich.table import Table
+from rich.text import Text
 from torch import Tensor
 
 from weightspace.errors import WeightspaceError
@@ -71,7 +72,9 @@ class VerifyReport:
     def add_error(self, file: str, error: WeightspaceError) -> None:
         """Note an error as a problem of a file."""
         subject = error.subject.removeprefix(f"{self.path}").lstrip("/\\, ")
-        self.add(subject or file, expected=error.expected, found=error.found)
+        if not subject.startswith(file):
+            subject = f"{file}, {subject}" if subject else file
+        self.add(subject, expected=error.expected, found=error.found)
 
     def to_dict(self) -> dict[str, Any]:
         """Write the report as plain data, for JSON."""
@@ -86,16 +89,19 @@ class VerifyReport:
             "not_finite": self.not_finite,
         }
 
-    def __rich__(self) -> Table:
+    def __rich__(self) -> Group:
         state = "nothing wrong" if self.ok else f"{len(self.problems)} problems"
-        title = f"{self.path}: {self.networks} networks in {self.shards} shards, {state}"
-        table = Table(title=title, title_justify="left")
-        if not self.ok:
-            for column in ("file", "expected", "found"):
-                table.add_column(column, overflow="fold")
-            for problem in self.problems:
-                table.add_row(problem.file, problem.expected, problem.found)
-        return table
+        # Text, because plain strings are read as markup: brackets would vanish.
+        summary = f"{self.path}: {self.networks} networks in {self.shards} shards, {state}"
+        title = Text(summary, no_wrap=True, overflow="ignore")
+        if self.ok:
+            return Group(title)
+        table = Table()
+        for column in ("file", "expected", "found"):
+            table.add_column(column, overflow="fold")
+        for p in self.problems:
+            table.add_row(Text(p.file), Text(p.expected), Text(p.found))
+        return Group(title, table)
 
     def __str__(self) -> str:
         text = io.StringIO()
