@@ -1,3 +1,21 @@
 """weightspace: trained neural networks as data."""
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from weightspace.importers.from_module import from_module
+
 __version__ = "0.1.0"
+__all__ = ["__version__", "from_module"]
+
+_HOMES = {"from_module": "weightspace.importers.from_module"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import public names when they are first used, so that the package itself loads fast."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)

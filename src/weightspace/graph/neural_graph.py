@@ -14,6 +14,9 @@ from weightspace.graph.binding import Parameter
 from weightspace.graph.layout import Frame, read_piece, write_piece
 from weightspace.graph.spec import EdgeBlock, GraphSpec, NodeSet
 
+if TYPE_CHECKING:
+    from weightspace.graph.graph_symmetry import GraphSymmetry
+
 State = Mapping[str, Tensor]
 
 
@@ -110,6 +113,13 @@ class NeuralGraph:
     def batch_size(self) -> int:
         """How many networks the graph holds."""
         return next(iter(self.nodes.values())).shape[0]
+
+    @property
+    def symmetry(self) -> GraphSymmetry:
+        """The group of changes that leave the networks' functions unchanged."""
+        from weightspace.graph.graph_symmetry import GraphSymmetry  # noqa: PLC0415 (mutual)
+
+        return GraphSymmetry(self)
 
     @property
     def device(self) -> torch.device:

@@ -1,0 +1,133 @@
+"""The symmetry of one neural graph: sample an element, act on the graph, check the module."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
+
+from weightspace.errors import SymmetryError
+from weightspace.graph.neural_graph import NeuralGraph, State
+from weightspace.graph.symmetry import GroupElement, SymmetryGroup, SymmetryReport
+
+Inputs = Tensor | tuple[Any, ...] | Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class GraphSymmetry:
+    """The group of a neural graph's spec, together with the graph.
+
+    >>> from weightspace.graph import chain_spec
+    >>> spec = chain_spec([2, 4, 1])
+    >>> graph = NeuralGraph.from_states(spec, [{p.name: torch.ones(p.shape) for p in
+    ...     spec.parameters}])
+    >>> graph.symmetry.act(graph.symmetry.sample()).spec is spec
+    True
+    """
+
+    graph: NeuralGraph
+
+    @property
+    def group(self) -> SymmetryGroup:
+        """The group of the spec."""
+        return SymmetryGroup(self.graph.spec)
+
+    @property
+    def log_order(self) -> float:
+        """The natural logarithm of the number of permutations in the group."""
+        return self.group.log_order
+
+    def sample(
+        self,
+        *,
+        kinds: tuple[str, ...] = ("permutation",),
+        generator: torch.Generator | None = None,
+    ) -> GroupElement:
+        """Draw a random element, see :meth:`SymmetryGroup.sample`."""
+        return self.group.sample(generator or torch.Generator().manual_seed(0), kinds=kinds)
+
+    def act(self, element: GroupElement) -> NeuralGraph:
+        """The graph of the same function with other parameters."""
+        return element.act_graph(self.graph)
+
+    def check(
+        self,
+        module: nn.Module,
+        inputs: Inputs,
+        *,
+        kinds: tuple[str, ...] = ("permutation",),
+        samples: int = 3,
+        generator: torch.Generator | None = None,
+        index: int = 0,
+    ) -> SymmetryReport:
+        """Apply random elements to a network of the batch, run the module, compare.
+
+        The module runs in evaluation mode with the graph's tensors in place of its own, and
+        is left as it was. The change of each output is relative to its largest value.
+
+        Args:
+            module: the network that the graph was read from.
+            inputs: as for :func:`weightspace.from_module`.
+            kinds: which symmetries.
+            samples: how many random elements.
+            generator: the source of randomness; seeded with 0 if not given.
+            index: which network of the batch.
+
+        Raises:
+            SymmetryError: the module gives no numbers to compare.
+        """
+        generator = generator or torch.Generator().manual_seed(0)
+        state = self.graph.state_dict(index)
+        modes = [(part, part.training) for part in module.modules()]
+        module.eval()
+        try:
+            with torch.no_grad():
+                before = self._run(module, state, inputs)
+                change = 0.0
+                for _ in range(samples):
+                    element = self.group.sample(generator, kinds=kinds)
+                    after = self._run(module, element.act_state(state), inputs)
+                    change = max(change, _largest_change(before, after))
+        finally:
+            for part, training in modes:
+                part.training = training
+        return SymmetryReport(change, samples, kinds)
+
+    def _run(self, module: nn.Module, state: State, inputs: Inputs) -> list[Tensor]:
+        # A tied tensor is given under its first name only: the module ties the rest itself.
+        twins = {item.parameter.name for item in self.graph.spec.left_out if item.same_as}
+        own = {name: tensor for name, tensor in state.items() if name not in twins}
+        args = (inputs,) if isinstance(inputs, Tensor) else inputs
+        if isinstance(args, Mapping):
+            result = torch.func.functional_call(module, own, (), dict(args))
+        else:
+            result = torch.func.functional_call(module, own, tuple(args))
+        found = [x for x in pytree.tree_leaves(result) if isinstance(x, Tensor)]
+        numbers = [x for x in found if x.is_floating_point() or x.is_complex()]
+        if not numbers:
+            raise SymmetryError(
+                f"module {type(module).__name__}",
+                expected="an output of floating-point numbers",
+                found=f"{len(found)} tensors of other types",
+            )
+        return numbers
+
+
+def _largest_change(before: list[Tensor], after: list[Tensor]) -> float:
+    """The largest change of any output, relative to that output's largest finite value."""
+    change = 0.0
+    for old, new in zip(before, after, strict=True):
+        if old.numel() == 0:
+            continue
+        usable = old.isfinite()
+        if not torch.equal(usable, new.isfinite()):
+            return float("inf")
+        gap = (new - old).abs()[usable]
+        scale = old.abs()[usable]
+        if gap.numel():
+            change = max(change, float(gap.max()) / (float(scale.max()) or 1.0))
+    return change

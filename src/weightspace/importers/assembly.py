@@ -1,0 +1,127 @@
+"""From a drawn sketch to a graph specification."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from torch import Tensor
+
+from weightspace.graph.axis import Axis, Role
+from weightspace.graph.binding import Factor, LeftOut, Parameter, Piece, Span
+from weightspace.graph.spec import EdgeBlock, GraphSpec, NodeSet
+from weightspace.importers.atoms import Atom
+from weightspace.importers.exporting import Exported
+from weightspace.importers.nesting import chains, nested_within
+from weightspace.importers.sketch import Holding, Key, Sketch
+from weightspace.importers.trace import Trace
+
+
+def assemble(exported: Exported, trace: Trace, sketch: Sketch, buffers: set[str]) -> GraphSpec:
+    """Name the axes, and write places, links and tensors down."""
+    names = _axis_names(sketch)
+    parents = {
+        leaf: {p for p in above if p in names}
+        for leaf, above in nested_within(trace.spaces).items()
+        if leaf in names
+    }
+    within = chains({leaf: above for leaf, above in parents.items() if above})
+    axes = tuple(_axis(leaf, name, names, within) for leaf, name in names.items())
+    held = {h.tensor for owner in (*sketch.places, *sketch.links) for h in owner.holdings}
+    return GraphSpec(
+        axes,
+        tuple(
+            NodeSet(
+                place.name,
+                tuple(names[leaf] for leaf in place.leaves),
+                place.role,  # type: ignore[arg-type]
+                place.activation,
+                _pieces(place.holdings, names),
+            )
+            for place in sketch.places
+        ),
+        tuple(
+            EdgeBlock(
+                link.name,
+                link.source.name,
+                link.target.name,
+                link.kind,
+                tuple(names[leaf] for leaf in link.shared),
+                _pieces(link.holdings, names),
+            )
+            for link in sketch.links
+        ),
+        tuple(_parameter(n, t, buffers) for n, t in exported.state.items() if n in held),
+        tuple(
+            _left_out(exported, trace, _parameter(n, t, buffers), held)
+            for n, t in exported.state.items()
+            if n not in held
+        ),
+    )
+
+
+def _axis_names(sketch: Sketch) -> dict[Atom, str]:
+    """Each leaf is named after the first place that has it."""
+    names: dict[Atom, str] = {}
+    taken: set[str] = set()
+    for place in sketch.places:
+        for number, leaf in enumerate(place.leaves):
+            if leaf in names:
+                continue
+            name = place.name if len(place.leaves) == 1 else f"{place.name}.{number}"
+            while name in taken:
+                name += "'"
+            names[leaf] = name
+            taken.add(name)
+    return names
+
+
+def _axis(leaf: Atom, name: str, names: Mapping[Atom, str], within: Mapping[Atom, Atom]) -> Axis:
+    role: Role = leaf.role if leaf.role in ("input", "output") else "hidden"  # type: ignore[assignment]
+    permutes = role == "hidden" and not leaf.pin
+    parent = within.get(leaf)
+    reason = "" if permutes or role != "hidden" else leaf.pin
+    return Axis(name, leaf.size, role, permutes, None if parent is None else names[parent], reason)
+
+
+def _pieces(holdings: list[Holding], names: Mapping[Atom, str]) -> tuple[Piece, ...]:
+    return tuple(
+        Piece(
+            holding.tensor,
+            tuple(
+                Span(
+                    tuple(
+                        Factor(
+                            part.size,
+                            None if side == "feature" or part.leaf is None else names[part.leaf],
+                            side,
+                            part.start,
+                            None if part.extent == part.size else part.extent,
+                        )
+                        for part, side in zip(stretch.parts, sides, strict=True)
+                    ),
+                    stretch.start,
+                )
+                for stretch, sides in zip(holding.region, holding.sides, strict=True)
+            ),
+        )
+        for holding in holdings
+    )
+
+
+def _parameter(name: str, tensor: Tensor, buffers: set[str]) -> Parameter:
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    return Parameter(name, tuple(tensor.shape), dtype, name in buffers)
+
+
+def _left_out(exported: Exported, trace: Trace, parameter: Parameter, held: set[str]) -> LeftOut:
+    twin = exported.twins.get(parameter.name)
+    if twin is not None and twin in held:
+        return LeftOut(parameter, f"the same tensor as {twin}", twin)
+    if parameter.dtype.startswith(("int", "uint", "bool")):
+        return LeftOut(parameter, "integers, which count or point")
+    return LeftOut(parameter, "not used by the function of the example inputs")
+
+
+def key_names(key: Key, names: Mapping[Atom, str]) -> tuple[str, ...]:
+    """The names of some leaves."""
+    return tuple(names[leaf] for leaf in key)

@@ -1,0 +1,189 @@
+"""Exporting a module to a graph of ATen operations."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.export import ExportedProgram
+
+from weightspace.errors import TraceError
+
+Inputs = Tensor | tuple[Any, ...] | Mapping[str, Any]
+
+# Operations with rules of their own, kept whole instead of being decomposed: their parts
+# would hide what they do to dimensions.
+_KEPT = frozenset(
+    [
+        "linear",
+        "matmul",
+        "scaled_dot_product_attention",
+        "lstm",
+        "gru",
+        "rnn_tanh",
+        "rnn_relu",
+        "silu",
+        "mish",
+        "hardswish",
+        "hardsigmoid",
+        "selu",
+        "celu",
+        "elu",
+        "softplus",
+        "softsign",
+        "logsigmoid",
+        "gelu",
+        "prelu",
+        "rrelu",
+        "glu",
+        "rms_norm",
+        "log_softmax",
+        "softmax",
+        "logsumexp",
+        "upsample_nearest1d",
+        "upsample_nearest2d",
+        "upsample_nearest3d",
+        "upsample_linear1d",
+        "upsample_bilinear2d",
+        "upsample_bicubic2d",
+        "upsample_trilinear3d",
+        "_upsample_bilinear2d_aa",
+        "_upsample_bicubic2d_aa",
+        "_upsample_nearest_exact1d",
+        "_upsample_nearest_exact2d",
+        "_upsample_nearest_exact3d",
+        "channel_shuffle",
+        "pixel_shuffle",
+        "pixel_unshuffle",
+        "roll",
+        "repeat_interleave",
+        "one_hot",
+        "im2col",
+        "col2im",
+        "grid_sampler",
+        "grid_sampler_2d",
+        "_weight_norm_interface",
+        "unbind",
+        "chunk",
+        "split",
+        "split_with_sizes",
+        "group_norm",
+        "instance_norm",
+        "native_group_norm",
+        "adaptive_avg_pool1d",
+        "adaptive_avg_pool2d",
+        "_adaptive_avg_pool2d",
+        "adaptive_avg_pool3d",
+        "_adaptive_avg_pool3d",
+        "adaptive_max_pool2d",
+        "avg_pool1d",
+        "avg_pool2d",
+        "avg_pool3d",
+        "max_pool1d",
+        "max_pool2d",
+        "max_pool3d",
+        "relu6",
+        "hardtanh",
+        "leaky_relu",
+        "logit",
+        "cdist",
+        "norm",
+        "linalg_vector_norm",
+        "einsum_none",
+        "bilinear",
+        "tile",
+        "stack",
+        "flip",
+        "std",
+        "var",
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Exported:
+    """An exported module, with what the export itself forgets.
+
+    Args:
+        program: the exported graph.
+        state: the module's state dict.
+        twins: tensors of the state dict that are another one under a second name.
+    """
+
+    program: ExportedProgram
+    state: Mapping[str, Tensor]
+    twins: Mapping[str, str]
+
+    def canonical(self, name: str) -> str:
+        """The first name of a tensor that has several."""
+        return self.twins.get(name, name)
+
+    def constant(self, name: str | None) -> Tensor | None:
+        """The values of a constant or of a buffer outside the state dict."""
+        found = self.program.constants.get(name) if name else None
+        return found if isinstance(found, Tensor) else None
+
+
+def export(module: nn.Module, example_inputs: Inputs) -> Exported:
+    """Export a module in evaluation mode; the module is left as it was.
+
+    Raises:
+        TraceError: ``torch.export`` cannot export it.
+    """
+    args, kwargs = _arguments(example_inputs)
+    modes = [(part, part.training) for part in module.modules()]
+    module.eval()
+    try:
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            program = torch.export.export(module, args, kwargs, strict=False)
+            program = program.run_decompositions(_decompositions())
+    except Exception as error:
+        raise TraceError(
+            f"module {type(module).__name__}",
+            expected="a network that torch.export can export with these inputs",
+            found=f"{type(error).__name__}: {_first_line(error)}",
+            hint="Data-dependent control flow and custom operations cannot be exported.",
+        ) from error
+    finally:
+        for part, training in modes:
+            part.training = training
+    state = {name: t for name, t in module.state_dict().items() if isinstance(t, Tensor)}
+    return Exported(program, state, _twins(state))
+
+
+def _arguments(inputs: Inputs) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    if isinstance(inputs, Tensor):
+        return (inputs,), {}
+    if isinstance(inputs, Mapping):
+        return (), dict(inputs)
+    return tuple(inputs), {}
+
+
+def _decompositions() -> dict[Any, Any]:
+    table = torch.export.default_decompositions()
+    for operation in list(table.keys()):
+        if operation._schema.name.removeprefix("aten::") in _KEPT:
+            table.pop(operation)
+    return table  # type: ignore[return-value]
+
+
+def _twins(state: Mapping[str, Tensor]) -> dict[str, str]:
+    """Second names of tensors that share all their memory."""
+    first: dict[tuple[Any, ...], str] = {}
+    twins: dict[str, str] = {}
+    for name, tensor in state.items():
+        if tensor.numel() == 0:
+            continue
+        key = (tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype)
+        if first.setdefault(key, name) != name:
+            twins[name] = first[key]
+    return twins
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [""])[0]

@@ -1,0 +1,54 @@
+"""Scaled dot-product attention, kept whole."""
+
+from __future__ import annotations
+
+from weightspace.importers.atoms import Dim, regroup, size_of
+from weightspace.importers.call import Call, Result, pin, rule, unify
+from weightspace.importers.value import Draw, Value
+
+
+@rule("scaled_dot_product_attention", "_scaled_dot_product_flash_attention_for_cpu",
+      "_scaled_dot_product_attention_math", "_scaled_dot_product_efficient_attention",
+      "_scaled_dot_product_flash_attention", "_scaled_dot_product_fused_attention_overrideable")  # fmt: skip
+def attention(call: Call) -> Result:
+    """``softmax(q k^T) v``: query and key features are tied, heads and batch too.
+
+    Grouped queries: the query's heads are (key heads, repeats).
+    """
+    q, k, v = call["query"], call["key"], call["value"]
+    mask = call["attn_mask"]
+    lead = q.rank - 2
+    heads: list[Dim] = []
+    for i in range(lead):
+        heads.append(_head(q.dims[i], k.dims[i], v.dims[i]))
+    unify(q.dims[-1], k.dims[-1])
+    unify(k.dims[-2], v.dims[-2])
+    scores = [*heads, q.dims[-2], k.dims[-2]]
+    if isinstance(mask, Value):
+        for back in range(1, mask.rank + 1):
+            dim = mask.dims[-back]
+            if back <= len(scores) and size_of(dim) == size_of(scores[-back]):
+                unify(scores[-back], dim)
+    call.spaces.append((*scores, q.dims[-1]))
+    call.spaces.append((*scores, v.dims[-1]))
+    value = call.make(
+        [*heads, q.dims[-2], v.dims[-1]],
+        [q, k, v, *([mask] if isinstance(mask, Value) else [])],
+        draw=Draw("attention", (q, k, v)),
+    )
+    return value if len(call.shapes) == 1 else (value, *[None] * (len(call.shapes) - 1))
+
+
+def _head(query: Dim, key: Dim, value: Dim) -> Dim:
+    unify(key, value)
+    if size_of(query) == size_of(key):
+        unify(query, key)
+        return query
+    groups = size_of(key)
+    parts = regroup(query, [groups, size_of(query) // groups])
+    if parts is None:
+        for dim in (query, key, value):
+            pin(dim, "grouped heads")
+        return query
+    unify(parts[0], key)
+    return query
