@@ -1,15 +1,16 @@
 """The representation: specs, neural graphs, symmetry, features. No files, no learning."""
 
-from weightspace.graph.activations import LAWS, Activation, ActivationLaw
+from weightspace.graph.activations import ACTIVATION_COUNT, LAWS, Activation, ActivationLaw
 from weightspace.graph.axis import Axis, Rescaling
 from weightspace.graph.binding import Factor, LeftOut, Parameter, Piece, Span, Weighing
 from weightspace.graph.chain import chain_spec
 from weightspace.graph.features import (
     Normalisation,
     activation_identities,
-    position_count,
+    position_counts,
     position_identities,
 )
+from weightspace.graph.graph_symmetry import GraphSymmetry
 from weightspace.graph.neural_graph import NeuralGraph, State, check_state
 from weightspace.graph.run import ChainFunction, ChainRunner
 from weightspace.graph.spec import BlockShape, EdgeBlock, GraphSpec, NodeSet
@@ -17,6 +18,7 @@ from weightspace.graph.spec_json import spec_from_dict, spec_from_json, spec_to_
 from weightspace.graph.symmetry import GroupElement, SymmetryGroup, SymmetryReport
 
 __all__ = [
+    "ACTIVATION_COUNT",
     "LAWS",
     "Activation",
     "ActivationLaw",
@@ -27,6 +29,7 @@ __all__ = [
     "EdgeBlock",
     "Factor",
     "GraphSpec",
+    "GraphSymmetry",
     "GroupElement",
     "LeftOut",
     "NeuralGraph",
@@ -43,7 +46,7 @@ __all__ = [
     "activation_identities",
     "chain_spec",
     "check_state",
-    "position_count",
+    "position_counts",
     "position_identities",
     "spec_from_dict",
     "spec_from_json",
