@@ -6,7 +6,7 @@ import struct
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors import deserialize
 from safetensors.torch import save
@@ -58,11 +58,13 @@ def test_a_valid_file(file):
     assert struct.unpack("<6f", out) == (4, 5, 0, 1, 2, 3)
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_random_bytes(file, content):
     agrees_with_safetensors(file, content)
 
 
+@settings(deadline=None)
 @given(st.integers(0, HEADER_END - 1), st.integers(1, 255))
 def test_changed_header_bytes(file, place, change):
     content = bytearray(VALID)
@@ -75,6 +77,7 @@ def test_every_truncation(file, length):
     assert not agrees_with_safetensors(file, VALID[:length])
 
 
+@settings(deadline=None)
 @given(st.binary(min_size=1, max_size=40))
 def test_bytes_too_many(file, more):
     assert not agrees_with_safetensors(file, VALID + more)
@@ -91,11 +94,13 @@ ENTRIES = st.fixed_dictionaries(
 )
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.text(max_size=3), ENTRIES | NUMBERS, max_size=3), st.integers(0, 40))
 def test_made_up_headers(file, entries, body):
     agrees_with_safetensors(file, header_of(entries, body))
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_made_up_headers_that_nearly_fit(file, data):
     start, entries = 0, {}

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weightspace.errors import DataError
@@ -16,6 +16,7 @@ from weightspace.zoo import crossing_groups, split_by_group
 THIRDS = {"train": 0.5, "val": 0.25, "test": 0.25}
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 30), min_size=60, max_size=200), st.integers(0, 5))
 def test_every_network_once_and_no_group_twice(groups, seed):
     try:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.zoo.zoos import MLP, RECIPE, SIREN, make_zoo, with_counter
@@ -47,6 +47,7 @@ def assert_same(found, wanted):
         assert bits(found[name]).equal(bits(tensor))
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 23), max_size=60))
 def test_any_selection_is_bit_exact_in_the_order_asked_for(siren_zoo, indices):
     zoo, states = siren_zoo

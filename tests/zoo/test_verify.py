@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
@@ -9,12 +10,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from safetensors.torch import load, save
 
 from tests.zoo.zoos import MLP, SIREN, contents, make_zoo, with_counter
+from weightspace.errors import WeightspaceError
 from weightspace.graph import chain_spec
-from weightspace.zoo import VerifyReport, verify
+from weightspace.zoo import VerifyReport, Zoo, verify
 
+PARTS = [(SIREN, 4), (MLP, 3)]
 SPLITS = {"train": range(6), "test": range(6, 9)}
 
 
@@ -193,3 +198,28 @@ def test_long_lists_are_cut(tmp_path):
     report = verify(folder)
     assert report.not_finite == list(range(50))
     assert report.problems[0].found.endswith("19 and 30 more")
+
+
+@pytest.fixture(scope="module")
+def shared_zoo(tmp_path_factory):
+    return make_zoo(tmp_path_factory.mktemp("fuzz") / "zoo", PARTS)[0].path
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.data())
+def test_a_changed_byte_anywhere_is_found_or_harmless(shared_zoo, data):
+    """Shards and metadata have checksums; in the manifest, texts may change unseen."""
+    path = data.draw(st.sampled_from(sorted(shared_zoo.iterdir())))
+    sound = path.read_bytes()
+    content = bytearray(sound)
+    content[data.draw(st.integers(0, len(content) - 1))] ^= data.draw(st.integers(1, 255))
+    path.write_bytes(bytes(content))
+    try:
+        report = verify(shared_zoo)
+        if path.name != "zoo.json":
+            assert not report.ok
+            assert all(file.startswith(path.name) for file in files(report))
+        with contextlib.suppress(WeightspaceError):
+            Zoo.open(shared_zoo).groups(range(7))
+    finally:
+        path.write_bytes(sound)

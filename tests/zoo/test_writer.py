@@ -271,6 +271,7 @@ def test_rows_of_every_kind(tmp_path):
         "flag": np.bool_(True),
         "list": (1.5, float("nan")),
         "array": np.arange(3),
+        "list.dotted": 7,
     }
     writer.write_part(0, random_states(SIREN, 3), [values, {"late": 1}, {"int": None}])
     zoo = writer.finish()
@@ -282,6 +283,13 @@ def test_rows_of_every_kind(tmp_path):
     assert first["infinity"] == float("-inf")
     assert zoo.metadata.column("int").to_pylist()[1:] == [None, None]
     assert np.isnan(zoo.column("late")[0])
+    assert zoo.column("list.dotted")[0] == 7
+    assert zoo.column("list")[0][0] == 1.5
+    assert [name for name in zoo.metadata.column_names if name not in values] == [
+        "network",
+        "spec",
+        "late",
+    ]
 
 
 @pytest.mark.parametrize(

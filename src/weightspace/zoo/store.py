@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import io
 import itertools
 from collections.abc import Callable, Iterator, Sequence
@@ -60,6 +59,7 @@ class Zoo:
         self.splits = manifest.splits
         self._manifest = manifest
         self._specs: dict[int, GraphSpec] = {}
+        self._columns: dict[str, npt.NDArray[Any]] = {}
         counts = [shard.networks for shard in manifest.shards]
         self._starts: Array = np.cumsum([0, *counts], dtype=np.int64)
         self._shard_specs: Array = np.array([s.spec for s in manifest.shards], dtype=np.int64)
@@ -171,35 +171,7 @@ class Zoo:
         Raises:
             FileError: the table is missing or damaged.
         """
-        import pyarrow as pa  # noqa: PLC0415 (opening and reading weights do without)
-        import pyarrow.parquet as pq  # noqa: PLC0415
-
-        record = self._manifest.metadata
-        record.require_size(self.path)
-        content = (self.path / record.name).read_bytes()
-        digest = hashlib.sha256(content).hexdigest()
-        if digest != record.sha256:
-            raise FileError(
-                self.path / record.name,
-                expected=f"the SHA-256 {record.sha256} of {MANIFEST}",
-                found=digest,
-                hint="The file is damaged: make or fetch it again.",
-            )
-        try:
-            # On one thread and without the dataset layer: threads of Arrow that outlive the
-            # interpreter abort the process at its end, now and then.
-            table = pq.ParquetFile(io.BytesIO(content), pre_buffer=False).read(use_threads=False)
-        except (pa.ArrowException, OSError) as error:
-            raise FileError(
-                self.path / record.name, expected="a parquet table", found=str(error)
-            ) from error
-        if table.num_rows != len(self):
-            raise FileError(
-                self.path / record.name,
-                expected=f"{len(self)} rows, one a network",
-                found=f"{table.num_rows}",
-            )
-        return table
+        return self._read_metadata(None)
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """One column of the metadata; missing numbers are NaN, other missing values None.
@@ -208,14 +180,9 @@ class Zoo:
             DataError: there is no such column.
             FileError: the table is missing or damaged.
         """
-        if name not in self.metadata.column_names:
-            raise DataError(
-                f"{self.path}, column {name!r}",
-                expected=f"one of {', '.join(self.metadata.column_names)}",
-                found="a name that the metadata does not have",
-            )
-        values: npt.NDArray[Any] = self.metadata.column(name).to_numpy()
-        return values
+        if name not in self._columns:
+            self._columns[name] = self._read_metadata(name).column(name).to_numpy()
+        return self._columns[name]
 
     def split(self, name: str) -> Array:
         """The networks of a split, in ascending order.
@@ -232,6 +199,33 @@ class Zoo:
         return np.flatnonzero(self.column(self._manifest.split_column) == name)
 
     # -- reading -------------------------------------------------------------------------
+
+    def _read_metadata(self, column: str | None) -> pa.Table:
+        """Read one column or all of them."""
+        import pyarrow as pa  # noqa: PLC0415 (opening and reading weights do without)
+        import pyarrow.parquet as pq  # noqa: PLC0415
+
+        path = self.path / self._manifest.metadata.name
+        content = self._manifest.metadata.read(self.path)
+        try:
+            # On one thread and without the dataset layer: threads of Arrow that outlive the
+            # interpreter abort the process at its end, now and then.
+            file = pq.ParquetFile(io.BytesIO(content), pre_buffer=False)
+            names = file.schema_arrow.names
+            if column is not None and column not in names:
+                raise DataError(
+                    f"{self.path}, column {column!r}",
+                    expected=f"one of {', '.join(names)}",
+                    found="a name that the metadata does not have",
+                )
+            table = file.read(None if column is None else [column], use_threads=False)
+        except (pa.ArrowException, OSError) as error:
+            raise FileError(path, expected="a parquet table", found=str(error)) from error
+        if table.num_rows != len(self):
+            raise FileError(
+                path, expected=f"{len(self)} rows, one a network", found=f"{table.num_rows}"
+            )
+        return table
 
     def _spec(self, index: int) -> GraphSpec:
         if index not in self._specs:

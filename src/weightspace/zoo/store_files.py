@@ -49,6 +49,29 @@ class FileRecord:
                 hint="The file is truncated or was replaced: make or fetch it again.",
             )
 
+    def read(self, folder: Path) -> bytes:
+        """Read the file, checked against its checksum.
+
+        Raises:
+            FileError: the file is missing or has changed.
+        """
+        self.require_size(folder)
+        try:
+            content = (folder / self.name).read_bytes()
+        except OSError as error:
+            raise FileError(
+                folder / self.name, expected="a readable file", found=str(error)
+            ) from error
+        digest = hashlib.sha256(content).hexdigest()
+        if digest != self.sha256:
+            raise FileError(
+                folder / self.name,
+                expected=f"the SHA-256 {self.sha256}, as zoo.json says",
+                found=digest,
+                hint="The file is damaged: make or fetch it again.",
+            )
+        return content
+
 
 def write_file(path: Path, content: bytes) -> FileRecord:
     """Write a file atomically: after a kill at any moment it is whole, or not there.
