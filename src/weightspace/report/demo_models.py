@@ -10,25 +10,21 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import numpy.typing as npt
 
+from weightspace.report.class_figures import class_swatch, confusion_figure, map_figure
 from weightspace.report.demo_report import DemoReport, ModelReport
 from weightspace.report.demo_results import best_model, chance, model_swatch
 from weightspace.report.embedding import embedding_map, mapped_networks
-from weightspace.report.figures import (
-    Curve,
-    class_swatch,
-    confusion_figure,
-    curves_figure,
-    map_figure,
-)
+from weightspace.report.figures import Curve, curves_figure
 from weightspace.report.page import Section, element
 from weightspace.report.palette import model_colour
-from weightspace.report.wording import count, percent, plural
+from weightspace.report.wording import count, percent, plural, shortened
 
 Array = npt.NDArray[Any]
 
 _MOST_CONFUSIONS = 5
 _POINTS_IN_A_PAGE, _POINTS_IN_A_MAP = 4000, 1000
 _LONG_LEGEND = 30
+_LONG_NAME = 60
 
 
 def learning_section(report: DemoReport) -> Section:
@@ -95,7 +91,10 @@ def map_section(report: DemoReport) -> Section:
         "A class is named where it forms an island. Distances between islands mean nothing.",
         class_="intro",
     )
-    items = [element("li", class_swatch(index), name) for index, name in enumerate(report.classes)]
+    items = [
+        element("li", class_swatch(index), shortened(name, _LONG_NAME))
+        for index, name in enumerate(report.classes)
+    ]
     legend = element("ul", *items, class_="legend")
     if len(items) > _LONG_LEGEND:
         summary = element("summary", f"Legend of {plural(len(items), 'class')}")
@@ -147,7 +146,6 @@ def _of(report: DemoReport, index: int, measure: str) -> Iterator[Curve]:
 def _confusion(report: DemoReport, index: int, layout: str = "") -> ET.Element:
     model = report.models[index]
     confusion = np.asarray(model.confusion)
-    accuracy = percent(model.test_accuracy)
     figure = confusion_figure(
         confusion,
         report.classes,
@@ -157,10 +155,17 @@ def _confusion(report: DemoReport, index: int, layout: str = "") -> ET.Element:
     caption = element(
         "figcaption",
         element("h3", model_swatch(index), model.name),
-        element("p", f"{accuracy} of {plural(int(confusion.sum()), 'test network')} right."),
+        element("p", _right(model)),
         *_confusions(confusion, report),
     )
     return element("figure", figure, caption, class_=f"card {layout}".strip())
+
+
+def _right(model: ModelReport) -> str:
+    networks = plural(int(np.sum(model.confusion)), "test network")
+    if math.isnan(model.test_accuracy):
+        return f"{networks}; the accuracy was not measured."
+    return f"{percent(model.test_accuracy)} of {networks} right."
 
 
 def _confusions(confusion: Array, report: DemoReport) -> list[ET.Element]:
@@ -171,9 +176,9 @@ def _confusions(confusion: Array, report: DemoReport) -> list[ET.Element]:
     items = [
         element(
             "li",
-            element("b", report.classes[true]),
+            element("b", shortened(report.classes[true], _LONG_NAME)),
             " taken for ",
-            element("b", report.classes[taken]),
+            element("b", shortened(report.classes[taken], _LONG_NAME)),
             f": {count(wrong[true, taken])} of {count(confusion[true].sum())}",
         )
         for true, taken in pairs
@@ -198,7 +203,9 @@ def _map(report: DemoReport, index: int) -> ET.Element:
         name=f"map-{index}",
         label=f"Map of {len(embeddings)} networks as {model.name} sees them, coloured by class",
     )
-    shown = f"{plural(len(embeddings), 'test network')}, {percent(model.test_accuracy)} right."
+    shown = _right(model)
+    if len(embeddings) + left_out < len(model.labels):
+        shown += f" {count(len(embeddings))} of them are shown, chosen at random."
     if left_out:
         shown += f" {plural(left_out, 'network')} without finite embeddings left out."
     return element(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from functools import partial
 from xml.etree import ElementTree as ET
 
 import numpy as np
@@ -10,10 +13,11 @@ from weightspace.report.demo_report import DemoReport
 from weightspace.report.figures import histogram_figure
 from weightspace.report.images import image_element
 from weightspace.report.page import Section, element
-from weightspace.report.wording import TIMES, count, duration, plural, size
+from weightspace.report.wording import TIMES, count, duration, plural, size, speed
 
 MOST_IMAGES = 24
 _MOST_IN_A_ROW = 8
+_PIXELS_IN_A_PAGE = 8 * 256 * 256
 
 
 def networks_section(report: DemoReport) -> Section:
@@ -33,7 +37,7 @@ def _gallery(report: DemoReport) -> list[ET.Element]:
     if number == 0:
         return []
     rows = -(-number // _MOST_IN_A_ROW)
-    grids = [_grid(report, part) for part in np.array_split(np.arange(number), rows)]
+    grids = [_grid(report, part.tolist()) for part in np.array_split(np.arange(number), rows)]
     caption = element(
         "figcaption",
         "Top to bottom, or left to right on a narrow screen: the image, its network rendered at "
@@ -43,7 +47,7 @@ def _gallery(report: DemoReport) -> list[ET.Element]:
     return [element("figure", *grids, caption, class_="card")]
 
 
-def _grid(report: DemoReport, part: np.ndarray[tuple[int], np.dtype[np.int64]]) -> ET.Element:
+def _grid(report: DemoReport, part: Sequence[int]) -> ET.Element:
     height, width = report.originals.shape[1:3]
     tall, wide = report.enlarged.shape[1:3]
     times = tall / max(height, 1)
@@ -53,17 +57,24 @@ def _grid(report: DemoReport, part: np.ndarray[tuple[int], np.dtype[np.int64]]) 
         _head("Network", small),
         _head(f"Network, {times:.3g}{TIMES} as fine", large),
     ]
+    show = partial(image_element, largest=_largest_side(report))
     images = []
     for index in part:
         which = f"image {index + 1}"
         images += [
-            image_element(report.originals[index], f"Original of {which}", pixelated=True),
-            image_element(
-                report.rendered[index], f"Network of {which} at {small} pixels", pixelated=True
-            ),
-            image_element(report.enlarged[index], f"Network of {which} at {large} pixels"),
+            show(report.originals[index], f"Original of {which}", pixelated=True),
+            show(report.rendered[index], f"Network of {which} at {small} pixels", pixelated=True),
+            show(report.enlarged[index], f"Network of {which} at {large} pixels"),
         ]
     return element("div", *heads, *images, class_="gallery", style=f"--columns:{len(part)}")
+
+
+def _largest_side(report: DemoReport) -> int:
+    """The side to which images are shrunk so that a page stays light to send."""
+    number = min(len(report.originals), MOST_IMAGES)
+    pixels = [images[0, ..., 0].size for images in (report.originals, report.enlarged)]
+    large = [each for each in (pixels[0], *pixels) if each > _PIXELS_IN_A_PAGE // (3 * number)]
+    return math.isqrt(_PIXELS_IN_A_PAGE // (number * max(len(large), 1)))
 
 
 def _head(title: str, size: str) -> ET.Element:
@@ -73,19 +84,17 @@ def _head(title: str, size: str) -> ET.Element:
 def _quality(report: DemoReport) -> list[ET.Element]:
     psnr = np.asarray(report.psnr, dtype=np.float64)
     finite = psnr[np.isfinite(psnr)]
-    speed = (
-        f"{plural(report.networks, 'network')} fitted in {duration(report.fit_seconds)}, "
-        f"{report.networks_per_second:,.1f} a second."
-    )
+    pace = speed(report.networks_per_second)
+    fitted = f"{plural(report.networks, 'network')} fitted in {duration(report.fit_seconds)}"
+    fitted += f", {pace}." if pace else "."
     if len(finite) == 0:
-        return [element("p", f"{speed} How exact they are was not measured.", class_="intro")]
+        return [element("p", f"{fitted} How exact they are was not measured.", class_="intro")]
     low, median, high = np.percentile(finite, [5, 50, 95])
     left_out = len(psnr) - len(finite)
     text = (
-        f"{speed} PSNR is the peak "
-        "signal-to-noise ratio in decibels: higher is better, and from about 30 on the eye "
-        f"hardly sees a difference. Half of the networks reach {median:.1f} dB; nine in ten lie "
-        f"between {low:.1f} and {high:.1f}."
+        f"{fitted} PSNR is the peak signal-to-noise ratio in decibels: higher is better, and "
+        "from about 30 on the eye hardly sees a difference. Half of the networks reach "
+        f"{median:.1f} dB; nine in ten lie between {low:.1f} and {high:.1f}."
     )
     if left_out:
         text += f" {count(left_out)} without a finite value are left out."
@@ -96,11 +105,5 @@ def _quality(report: DemoReport) -> list[ET.Element]:
         xlabel="PSNR (dB)",
         ylabel="networks",
     )
-    return [
-        element(
-            "figure",
-            figure,
-            element("figcaption", element("h3", "How exactly they hold their images"), text),
-            class_="card beside",
-        )
-    ]
+    caption = element("figcaption", element("h3", "How exactly they hold their images"), text)
+    return [element("figure", figure, caption, class_="card beside")]

@@ -11,7 +11,7 @@ import numpy as np
 from weightspace.report.demo_report import DemoReport, ModelReport
 from weightspace.report.page import Section, element
 from weightspace.report.palette import model_colour, variable
-from weightspace.report.wording import UNKNOWN, count, duration, percent, plural
+from weightspace.report.wording import UNKNOWN, count, duration, percent, plural, speed
 
 _COLUMNS = ("Model", "Test accuracy", "Parameters", "Training time", "Epochs", "Seed")
 
@@ -71,9 +71,8 @@ def interval(model: ModelReport) -> tuple[float, float] | None:
 
 
 def _lead(report: DemoReport) -> list[ET.Element | str]:
-    fitted = (
-        f"{plural(report.networks, 'small network')} each learned one image of {report.dataset}. "
-    )
+    who = plural(report.networks, "small network") + (" each" if report.networks != 1 else "")
+    fitted = f"{who} learned one image of {report.dataset}. "
     if not report.models:
         return [fitted, "No model was trained on them."]
     best = report.models[best_model(report.models)]
@@ -100,10 +99,12 @@ def _tiles(report: DemoReport) -> list[tuple[str, str, str]]:
         best = report.models[best_model(report.models)]
         tiles.append(("Best test accuracy", percent(best.test_accuracy), best.name))
     tiles.append(("Chance level", percent(chance(report)), plural(len(report.classes), "class")))
-    pace = report.networks_per_second
-    speed = f"{pace:,.1f} a second" if math.isfinite(pace) and pace > 0 else ""
-    tiles.append(("Networks fitted", count(report.networks), speed))
-    tiles.append(("Time to fit them", duration(report.fit_seconds), ""))
+    pace = speed(report.networks_per_second)
+    tiles.append(("Networks fitted", count(report.networks), pace))
+    psnr = np.asarray(report.psnr)
+    psnr = psnr[np.isfinite(psnr)]
+    quality = f"{np.median(psnr):.1f} dB median PSNR" if len(psnr) else ""
+    tiles.append(("Time to fit them", duration(report.fit_seconds), quality))
     return tiles
 
 

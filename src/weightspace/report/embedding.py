@@ -17,6 +17,7 @@ MOST_POINTS = 2000
 
 _FEWEST_NEIGHBOURED = 8
 _PERPLEXITY = 30.0
+_SEEDS = 2**32  # scikit-learn takes no larger ones, and none below zero
 
 
 def mapped_networks(networks: int, *, seed: int, most: int = MOST_POINTS) -> Int[Array, "mapped"]:
@@ -27,7 +28,7 @@ def mapped_networks(networks: int, *, seed: int, most: int = MOST_POINTS) -> Int
     """
     if networks <= most:
         return np.arange(networks)
-    chosen = np.random.default_rng(seed).choice(networks, most, replace=False)
+    chosen = np.random.default_rng(seed % _SEEDS).choice(networks, most, replace=False)
     return np.sort(chosen)
 
 
@@ -58,7 +59,7 @@ def embedding_map(embeddings: Float[Array, "networks d"], *, seed: int) -> Float
 
     perplexity = min(_PERPLEXITY, (distinct - 1) / 3)
     start = components[:, :2] / components[:, 0].std() * 1e-4  # as scikit-learn's init="pca"
-    layout = TSNE(perplexity=perplexity, init=start.astype(np.float32), random_state=seed)
+    layout = TSNE(perplexity=perplexity, init=start.astype(np.float32), random_state=seed % _SEEDS)
     return np.asarray(layout.fit_transform(components), dtype=np.float64)
 
 

@@ -15,18 +15,20 @@ from weightspace.report.page import element
 
 Array = npt.NDArray[Any]
 
-LARGEST_SIDE = 256
-"""Pixels: more than a page shows of an image."""
-
 
 def image_element(
-    image: Float[Array, "height width channels"], alt: str, *, pixelated: bool = False
+    image: Float[Array, "height width channels"],
+    alt: str,
+    *,
+    largest: int = 256,
+    pixelated: bool = False,
 ) -> ET.Element:
-    """An image that is part of the page, no larger than the page shows it.
+    """An image that is part of the page.
 
     Args:
         image: one or three channels in [0, 1]; values beyond are clipped, NaN is black.
         alt: what is to be seen.
+        largest: pixels on a side; larger images are shrunk to it.
         pixelated: whether enlarging shows the pixels as squares instead of smoothing them.
     """
     from PIL import Image  # noqa: PLC0415 (slow to import)
@@ -34,7 +36,7 @@ def image_element(
     values = np.nan_to_num(np.asarray(image, dtype=np.float64), nan=0.0)
     bytes_ = np.round(255 * values.clip(0, 1)).astype(np.uint8)
     made = Image.fromarray(bytes_[..., 0] if bytes_.shape[-1] == 1 else bytes_)
-    made.thumbnail((LARGEST_SIDE, LARGEST_SIDE), Image.Resampling.BOX)
+    made.thumbnail((largest, largest), Image.Resampling.BOX)
     buffer = io.BytesIO()
     made.save(buffer, format="PNG", optimize=True)
     source = base64.b64encode(buffer.getvalue()).decode()

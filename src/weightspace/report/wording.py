@@ -44,6 +44,15 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60}\u00a0h {minutes % 60}\u00a0min"
 
 
+def speed(pace: float) -> str:
+    """How many things are done in a second; nothing if that is unknown.
+
+    >>> speed(18.94), speed(0)
+    ('18.9 a second', '')
+    """
+    return f"{pace:,.1f} a second" if math.isfinite(pace) and pace > 0 else ""
+
+
 def size(width: int, height: int) -> str:
     r"""The size of an image.
 
@@ -64,7 +73,7 @@ def plural(number: int, thing: str) -> str:
 
 
 def shortened(name: str, most: int = 14) -> str:
-    """A name on one line, short enough for an axis.
+    """A name on one line, by default short enough for an axis.
 
     >>> shortened("a very long name of a class", 10)
     'a very lo…'
