@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 import torch
 
 from weightspace.errors import ModelError, SpecError, StateError
 from weightspace.graph import GraphSpec, chain_spec
-from weightspace.zoo import render as rendering
 from weightspace.zoo.render import render
 from weightspace.zoo.siren import PUBLISHED, Siren, initial_states, siren_spec
 
@@ -18,7 +19,7 @@ SIZES = [2, 9, 6, 3]
 def test_every_pixel_is_the_network_at_its_place(
     limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rendering, "_VALUES", limit)
+    monkeypatch.setattr(sys.modules["weightspace.zoo.render"], "_VALUES", limit)
     spec = siren_spec(SIZES)
     states = initial_states(SIZES, PUBLISHED, [1, 2, 3], dtype=torch.float64)
     images = render(spec, states, 4, 5)

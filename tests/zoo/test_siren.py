@@ -13,6 +13,7 @@ from weightspace.graph import ChainRunner, SymmetryGroup, check_state
 from weightspace.zoo.coordinates import pixel_axis, pixel_grid
 from weightspace.zoo.siren import (
     PUBLISHED,
+    PUBLISHED_EXACT,
     TEXTBOOK,
     Siren,
     SirenVariant,
@@ -63,7 +64,8 @@ def test_neurons_may_be_reordered() -> None:
 @pytest.mark.parametrize(
     ("variant", "weights", "biases"),
     [
-        (PUBLISHED, [3**0.5 / 30, (6 / 50) ** 0.5 / 30, 50**-0.5], [0.0, 0.0, 50**-0.5]),
+        (PUBLISHED, [3**0.5 / 30, *[(6 / 50) ** 0.5 / 30] * 2], [0.0, 0.0, 0.0]),
+        (PUBLISHED_EXACT, [3**0.5 / 30, (6 / 50) ** 0.5 / 30, 50**-0.5], [0.0, 0.0, 50**-0.5]),
         (
             TEXTBOOK,
             [0.5, (6 / 50) ** 0.5 / 30, (6 / 50) ** 0.5 / 30],
