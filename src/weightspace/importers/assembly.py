@@ -21,12 +21,15 @@ def assemble(exported: Exported, trace: Trace, sketch: Sketch, buffers: set[str]
     names = _axis_names(sketch)
     parents = {
         leaf: {p for p in above if p in names}
-        for leaf, above in nested_within(trace.spaces).items()
+        for leaf, above in nested_within(
+            trace.spaces, [v.dims for v in trace.tensors.values()]
+        ).items()
         if leaf in names
     }
     within = chains({leaf: above for leaf, above in parents.items() if above})
     axes = tuple(_axis(leaf, name, names, within) for leaf, name in names.items())
-    held = {h.tensor for owner in (*sketch.places, *sketch.links) for h in owner.holdings}
+    holdings = [p.holdings for p in sketch.places] + [link.holdings for link in sketch.links]
+    held = {holding.tensor for own in holdings for holding in own}
     return GraphSpec(
         axes,
         tuple(

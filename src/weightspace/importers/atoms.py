@@ -146,6 +146,11 @@ def as_atom(dim: Dim) -> Atom:
     return atom
 
 
+def free(size: int) -> Dim:
+    """A new dimension of equal copies, whose order has no effect."""
+    return () if size == 1 else (Atom(size),)
+
+
 # -- merging -------------------------------------------------------------------------------
 
 
@@ -392,7 +397,7 @@ def cut(dim: Dim, place_: int) -> tuple[Dim, Dim]:
     return narrow(dim, 0, place_), narrow(dim, place_, size_of(dim))
 
 
-def narrow(dim: Dim, start: int, stop: int) -> Dim:
+def narrow(dim: Dim, start: int, stop: int) -> Dim:  # noqa: PLR0911
     """The dimension of the indices from start up to stop, refining it as needed."""
     dim = tuple(atom for atom in flat(dim) if atom.size != 1) or flat(dim)
     if (start, stop) == (0, size_of(dim)):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from weightspace.graph.activations import LAWS, NONE, Activation
 from weightspace.graph.binding import Side
 from weightspace.graph.spec import BlockKind
 from weightspace.importers.atoms import Atom, leaves
+from weightspace.importers.heads import gather_heads, tie_heads
 from weightspace.importers.marking import core, mark
 from weightspace.importers.nesting import alternatives
 from weightspace.importers.regions import Region, regions
@@ -17,35 +18,19 @@ from weightspace.importers.value import Value
 
 Entries = tuple[Entry, ...]
 
-_NEUTRAL = [
-    "clone",
-    "_to_copy",
-    "to",
-    "contiguous",
-    "alias",
-    "detach",
-    "dropout",
-    "native_dropout",
-    "lift_fresh_copy",
-    "type_as",
-    "masked_fill",
-    "where",
-    "mul",
-    "div",
-    "neg",
-    "add",
-    "sub",
-    "rsub",
-    "clamp",
-    "nan_to_num",
-    "lift_fresh",
-    "softmax",
-]
+_NEUTRAL = frozenset(
+    {
+        "clone", "_to_copy", "to", "contiguous", "alias", "detach", "dropout", "native_dropout",
+        "lift_fresh_copy", "type_as", "masked_fill", "where", "mul", "div", "neg", "add", "sub",
+        "rsub", "clamp", "nan_to_num", "lift_fresh", "softmax"
+    }
+)  # fmt: skip
 _NAMES = {"sin": "sine", "softmax": "none"}
 
 
 def draw(trace: Trace) -> Sketch:
     """Draw every use of a parameter, then what no use holds."""
+    tie_heads(trace)
     mark(trace)
     return _Artist(trace).run()
 
@@ -58,6 +43,7 @@ class _Artist:
         self.regions = {name: regions(value.dims) for name, value in trace.tensors.items()}
         self.held: dict[str, set[Region]] = {name: set() for name in trace.tensors}
         self.called: dict[tuple[object, ...], Entries] = {}
+        self.moved: dict[Place, Place] = {}
         self.reads = _reads(trace.values)
 
     def run(self) -> Sketch:
@@ -71,23 +57,19 @@ class _Artist:
     # -- one value -----------------------------------------------------------------------
 
     def _draw(self, value: Value) -> Entries:
-        if value.kind in {"constant", "parameter"}:
+        if value.kind != "activation":
             return ()
-        kind = value.draw.kind
-        if kind == "input":
-            return self._input(value)
-        if kind == "contract":
-            return self._contract(value)
-        if kind == "norm":
-            return self._norm(value)
-        if kind == "embedding":
-            return self._embedding(value)
-        if kind == "recurrent":
-            return self._recurrent(value)
-        if kind == "elementwise":
-            return self._elementwise(value)
-        if kind == "attention":
-            return self._relevant(value, self._of(value.draw.operands[2]))
+        painters = {
+            "input": self._input,
+            "contract": self._contract,
+            "norm": self._norm,
+            "embedding": self._embedding,
+            "recurrent": self._recurrent,
+            "elementwise": self._elementwise,
+            "attention": self._attention,
+        }
+        if value.draw.kind in painters:
+            return painters[value.draw.kind](value)
         found = [entry for operand in value.draw.operands for entry in self._of(operand)]
         return self._relevant(value, found)
 
@@ -95,7 +77,15 @@ class _Artist:
         """A value's entries; parameters that serve as activations become places."""
         if value.kind == "parameter" and value.roots:
             return self._as_place(value)
-        return self.entries.get(value, ())
+        return self._now(self.entries.get(value, ()))
+
+    def _now(self, entries: Entries) -> Entries:
+        """Entries after places were drawn as one."""
+        if not self.moved:
+            return entries
+        return tuple(
+            Entry(self.moved.get(e.place, e.place), e.activation, e.scale) for e in entries
+        )
 
     def _relevant(self, value: Value, entries: Iterable[Entry]) -> Entries:
         """The entries whose neurons a value still has, each once."""
@@ -103,6 +93,12 @@ class _Artist:
         return tuple(
             dict.fromkeys(e for e in entries if any(leaf in present for leaf in e.place.leaves))
         )
+
+    def _attention(self, value: Value) -> Entries:
+        """The dot product and the softmax have no parameters: the values' neurons pass."""
+        query, key, content = (self._of(operand) for operand in value.draw.operands)
+        self.moved.update(gather_heads(self.sketch, query, key, content))
+        return self._relevant(value, self._of(value.draw.operands[2]))
 
     def _input(self, value: Value) -> Entries:
         result = []
@@ -116,7 +112,9 @@ class _Artist:
             made: dict[Key, Place] = {}
             for tensor in sorted(value.roots):
                 for region in self._reached(value, tensor):
-                    holding = _holding(tensor, region, lambda leaf, dim: "target")
+                    if _meets_itself(region):
+                        continue
+                    holding = _holding(tensor, region, _all_targets)
                     own = holding.on("target")
                     if own not in made:
                         made[own] = self.sketch.place(tensor, own)
@@ -141,7 +139,7 @@ class _Artist:
         """Draw the links of one weight; a weight that is used again is drawn once."""
         key = ("weight", weight.roots, weight.kept, tuple(keys(value)))
         if key in self.called:
-            return self.called[key]
+            return self._now(self.called[key])
         kind: BlockKind = "embedding" if value.draw.kind == "embedding" else "dense"
         sources = self._of(x)
         made: dict[Key, Place] = {}
@@ -174,7 +172,7 @@ class _Artist:
             link = self.sketch.link(holding.tensor, source, target, own, shared)
         self._give(link.holdings, holding)
 
-    def _placed(
+    def _placed(  # noqa: PLR0917
         self, tensor: str, region: Region, weight: Value, sides: Sequence[str], x: Value,
         value: Value,
     ) -> Holding:  # fmt: skip
@@ -245,8 +243,7 @@ class _Artist:
         targets = {entry.place.leaves: entry.place for entry in made}
         for tensor in sorted(weight.roots):
             for region in self.regions[tensor]:
-                sides = ("target", "source")
-                holding = _holding(tensor, region, lambda _, dim: sides[dim])  # type: ignore[arg-type,return-value]
+                holding = _holding(tensor, region, _row_or_column)
                 self._connect(holding, self.entries[state], targets, "recurrent", state)
 
     # -- norms, gates, sums --------------------------------------------------------------
@@ -282,9 +279,12 @@ class _Artist:
         made: dict[Key, Place] = {}
         for tensor in sorted(weight.roots):
             for region in self._reached(weight, tensor):
-                holding = _holding(tensor, region, lambda leaf, dim: "shared")
+                if _meets_itself(region):
+                    continue
+                holding = _holding(tensor, region, _all_shared)
                 key = core(holding.on("shared"))
-                if not key:
+                wide = any(leaf.size > 1 for leaf in key)
+                if not wide and not any(set(e.place.leaves) == set(key) for e in entries):
                     self._attach(holding, entries, value)
                     continue
                 if key not in made:
@@ -303,8 +303,8 @@ class _Artist:
         more: list[Entry] = []
         for tensor in sorted(bias.roots):
             for region in self._reached(bias, tensor):
-                if region not in self.held[tensor]:
-                    holding = _holding(tensor, region, lambda leaf, dim: "target")
+                if region not in self.held[tensor] and not _meets_itself(region):
+                    holding = _holding(tensor, region, _all_targets)
                     more.extend(self._attach(holding, (*entries, *more), value))
         return tuple(more)
 
@@ -317,6 +317,11 @@ class _Artist:
             self._give(place.holdings, _on_target(holding))
             return ()
         near = [e for e in entries if set(e.place.leaves) & set(key)]
+        alone = all(leaf.size == 1 for leaf in key)
+        if alone and not near and entries and entries[-1].place.role == "hidden":
+            # One number for all neurons is a feature of each.
+            self._give(entries[-1].place.holdings, _on_features(holding))
+            return ()
         place = self.sketch.place(_stem(holding.tensor), key)
         for source in dict.fromkeys(self.sketch.read(entry) for entry in near[-4:]):
             self.sketch.identity(source, place)
@@ -397,7 +402,7 @@ class _Artist:
 
     def _finish(self, value: Value) -> None:
         """Mark the places that outputs are read from."""
-        entries = self.entries.get(value, ())
+        entries = self._of(value)
         for key in keys(value):
             exact = [e for e in entries if set(e.place.leaves) == set(key)]
             if len(exact) > 1 or (exact and exact[0].place.role == "input"):
@@ -429,7 +434,13 @@ class _Artist:
             for region in self.regions[tensor]:
                 if region in self.held[tensor]:
                     continue
-                holding = _holding(tensor, region, lambda leaf, dim: "target")
+                square = _meets_itself(region)
+                holding = _holding(tensor, region, _row_or_column if square else _all_targets)
+                if square:
+                    key = core(holding.on("source"))
+                    source = self.sketch.place(f"{tensor}.rest", key)
+                    self._connect(holding, (Entry(source),), rest, "dense", value)
+                    continue
                 key = core(holding.on("target"))
                 if key not in rest:
                     rest[key] = self.sketch.place(f"{tensor}.rest", key)
@@ -485,7 +496,28 @@ def _side(leaf: Atom, origin: tuple[str, int], weight: Value, sides: Sequence[st
     return "feature"
 
 
-def _holding(tensor: str, region: Region, side) -> Holding:  # type: ignore[no-untyped-def]
+def _meets_itself(region: Region) -> bool:
+    """Whether a region has one set of neurons on two of its dimensions."""
+    found = [leaf for stretch in region for leaf in stretch.leaves if leaf.size > 1]
+    return any(not leaf.pin and found.count(leaf) > 1 for leaf in found)
+
+
+def _all_targets(leaf: Atom, dim: int) -> Side:
+    del leaf, dim
+    return "target"
+
+
+def _all_shared(leaf: Atom, dim: int) -> Side:
+    del leaf, dim
+    return "shared"
+
+
+def _row_or_column(leaf: Atom, dim: int) -> Side:
+    del leaf
+    return "target" if dim == 0 else "source"
+
+
+def _holding(tensor: str, region: Region, side: Callable[[Atom, int], Side]) -> Holding:
     """Mark a region's parts: neurons keep their side, places become features.
 
     What can be reordered must stand on a neuron's side, or the picture would lose it; what
@@ -493,18 +525,17 @@ def _holding(tensor: str, region: Region, side) -> Holding:  # type: ignore[no-u
     """
     marks: list[tuple[Side, ...]] = []
     seen: set[tuple[Side, Atom]] = set()
-    alone = sum(1 for stretch in region for leaf in stretch.leaves if leaf.size > 1) == 0
     for dim, stretch in enumerate(region):
         row: list[Side] = []
         for part in stretch.parts:
             leaf = part.leaf
-            if leaf is None or (leaf.size == 1 and not (alone or leaf.neuron)):
+            if leaf is None:
                 row.append("feature")
                 continue
             own: Side = side(leaf, dim)
             if not leaf.neuron and leaf.pin:
                 own = "feature"
-            elif own == "feature":
+            elif own == "feature" and leaf.size > 1 and not leaf.pin:
                 leaf.neuron = True
                 own = "target"
             if own != "feature" and (own, leaf) in seen:
@@ -513,14 +544,37 @@ def _holding(tensor: str, region: Region, side) -> Holding:  # type: ignore[no-u
             seen.add((own, leaf))
             row.append(own)
         marks.append(tuple(row))
-    return Holding(tensor, region, tuple(marks))
+    return _without_units(Holding(tensor, region, tuple(marks)))
+
+
+def _without_units(holding: Holding) -> Holding:
+    """Single elements are features, unless they are all the neurons that one end has."""
+    ends = {
+        "target": set(core(holding.on("target", "shared"))),
+        "source": set(core(holding.on("source", "shared"))),
+    }
+    ends["shared"] = ends["target"] & ends["source"]
+    marks: tuple[tuple[Side, ...], ...] = tuple(
+        tuple(
+            side if side == "feature" or part.leaf in ends[side] else "feature"
+            for part, side in zip(stretch.parts, row, strict=True)
+        )
+        for stretch, row in zip(holding.region, holding.sides, strict=True)
+    )
+    return Holding(holding.tensor, holding.region, marks)
 
 
 def _on_target(holding: Holding) -> Holding:
-    sides = tuple(
+    sides: tuple[tuple[Side, ...], ...] = tuple(
         tuple("target" if side == "shared" else side for side in row) for row in holding.sides
     )
-    return Holding(holding.tensor, holding.region, sides)  # type: ignore[arg-type]
+    return Holding(holding.tensor, holding.region, sides)
+
+
+def _on_features(holding: Holding) -> Holding:
+    feature: Side = "feature"
+    sides = tuple(tuple(feature for _ in row) for row in holding.sides)
+    return Holding(holding.tensor, holding.region, sides)
 
 
 def _apply(entry: Entry, function: str, value: Value) -> Entry:

@@ -9,21 +9,28 @@ from collections.abc import Iterable, Sequence
 from weightspace.importers.atoms import Atom, Dim, Sum, flat, leaves
 
 _MOST_BOXES = 4096
+_MOST_NEIGHBOURS = 16
 
 
-def nested_within(spaces: Iterable[tuple[Dim, ...]]) -> dict[Atom, set[Atom]]:
+def nested_within(
+    spaces: Iterable[tuple[Dim, ...]], tensors: Iterable[tuple[Dim, ...]] = ()
+) -> dict[Atom, set[Atom]]:
     """For each leaf, the leaves whose every element may reorder its own copy of it.
 
     A leaf can be nested in another only where the other tells the copies apart: in every
     index space that has the leaf, the other must be there exactly once. Candidates come from
-    the splits of the trace; spaces that lack the parent strike it out.
+    the splits of the trace and from the dimensions of one tensor (stacked experts); spaces
+    that lack the parent strike it out.
 
     Args:
         spaces: the dimensions of every tensor and of every product that is summed over.
+        tensors: the dimensions of every parameter.
     """
     distinct = {tuple(flat(dim) for dim in dims): None for dims in spaces}
     found = {leaf for dims in distinct for dim in dims for leaf in leaves(dim)}
     parents = {leaf: _candidates(leaf) for leaf in found}
+    for dims in tensors:
+        _add_neighbours(parents, dims)
     parents = {leaf: above for leaf, above in parents.items() if above}
     boxes: dict[tuple[int, ...], Counter[Atom]] = {}
     for dims in distinct:
@@ -35,7 +42,26 @@ def nested_within(spaces: Iterable[tuple[Dim, ...]]) -> dict[Atom, set[Atom]]:
         for leaf in box_:
             if leaf in parents:
                 parents[leaf] = {p for p in parents[leaf] if box_[p] == 1}
+    for leaf, above in parents.items():
+        above -= {p for p in above if leaf in parents.get(p, ()) and _outer(leaf, p)}
     return {leaf: above for leaf, above in parents.items() if above}
+
+
+def _outer(leaf: Atom, other: Atom) -> bool:
+    """Whether of two axes that could each be within the other, this one is outside.
+
+    The group is larger with the larger axis inside: ``n! (m!)^n > m! (n!)^m`` for ``m > n``.
+    """
+    return (leaf.size, leaf.number) < (other.size, other.number)
+
+
+def _add_neighbours(parents: dict[Atom, set[Atom]], dims: tuple[Dim, ...]) -> None:
+    """The leaves of one tensor's other dimensions are candidates too."""
+    rows = [[leaf for leaf in leaves(dim) if leaf.size > 1 and not leaf.plain] for dim in dims]
+    for one, two in itertools.permutations(rows, 2):
+        if len(one) + len(two) <= _MOST_NEIGHBOURS:
+            for leaf in one:
+                parents.setdefault(leaf, set()).update(set(two) - {leaf})
 
 
 def _candidates(leaf: Atom) -> set[Atom]:

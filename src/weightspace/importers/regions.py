@@ -79,7 +79,7 @@ def stretches(dim: Dim) -> list[Stretch]:
 def _of_atom(atom: Atom) -> list[Stretch]:
     if not isinstance(atom.bound, Sum):
         return [Stretch(0, (Part(atom, 0, atom.size),))]
-    result = []
+    result: list[Stretch] = []
     start = 0
     for segment in atom.bound:
         result.extend(Stretch(start + s.start, s.parts) for s in stretches(segment))

@@ -135,6 +135,11 @@ class Sketch:
             self.joined[key] = place
         return self.joined[key]
 
+    def rename(self, old: str, new: str) -> str:
+        """Give a place another name, or as near to it as is free."""
+        self.names.discard(("place", old))
+        return self._free("place", new)
+
     def _free(self, what: str, name: str) -> str:
         free, count = name, 1
         while (what, free) in self.names:

@@ -30,6 +30,7 @@ class Trace:
         inputs: the values of the example inputs.
         outputs: the values of the results.
         spaces: the dimensions of every index space: nested axes must hold in each.
+        integers: the values of tensors of the state dict that hold no real numbers.
     """
 
     values: list[Value] = field(default_factory=list)
@@ -37,6 +38,7 @@ class Trace:
     inputs: list[Value] = field(default_factory=list)
     outputs: list[Value] = field(default_factory=list)
     spaces: list[tuple[Dim, ...]] = field(default_factory=list)
+    integers: dict[str, Value] = field(default_factory=dict)
 
 
 def trace(exported: Exported) -> Trace:
@@ -91,16 +93,25 @@ class _Tracer:
 
     def _tensor(self, target: str, shape: tuple[int, ...]) -> Value:
         target = self.exported.canonical(target)
-        if target in self.trace.tensors:
-            return self.trace.tensors[target]
+        known = self.trace.tensors.get(target) or self.trace.integers.get(target)
+        if known is not None:
+            return known
         numbers = self.exported.state[target].is_floating_point()
-        reason = "" if numbers else "integers, which count or point"
-        dims: tuple[Dim, ...] = tuple((Atom(size, pin=reason),) for size in shape)
+        if not numbers:
+            return self._integers(target, shape)
+        dims: tuple[Dim, ...] = tuple((Atom(size),) for size in shape)
         value = Value(target, dims, "parameter", Draw("parameter"), shape)
         value.origins = tuple(frozenset({(target, i)}) for i in range(len(shape)))
         value.roots = frozenset({target})
         value.exact = tuple((target, i, 0) for i in range(len(shape)))
         self.trace.tensors[target] = value
+        return self._keep(value)
+
+    def _integers(self, target: str, shape: tuple[int, ...]) -> Value:
+        """A tensor that counts or points: a constant of the network."""
+        dims = tuple(fixed(size, "integers, which count or point") for size in shape)
+        value = Value(target, dims, "constant", Draw("constant"), shape)
+        self.trace.integers[target] = value
         return self._keep(value)
 
     def _constant(self, name: str, tensor: Tensor | None, shape: tuple[int, ...]) -> Value:

@@ -7,9 +7,7 @@ from weightspace.importers.call import Call, Result, pin, rule, unify
 from weightspace.importers.value import Draw, Value
 
 
-@rule("scaled_dot_product_attention", "_scaled_dot_product_flash_attention_for_cpu",
-      "_scaled_dot_product_attention_math", "_scaled_dot_product_efficient_attention",
-      "_scaled_dot_product_flash_attention", "_scaled_dot_product_fused_attention_overrideable")  # fmt: skip
+@rule("scaled_dot_product_attention")
 def attention(call: Call) -> Result:
     """``softmax(q k^T) v``: query and key features are tied, heads and batch too.
 

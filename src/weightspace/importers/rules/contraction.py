@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weightspace.importers.atoms import Dim, size_of
-from weightspace.importers.call import Call, Result, broadcast, rule, unify
+from weightspace.importers.call import Call, Result, broadcast, pin, rule, unify
 from weightspace.importers.value import NO_ORIGIN, Draw, Value
 
 
@@ -76,6 +76,26 @@ def _draw(a: Value, b: Value, bias: Value | None) -> Draw:
         return contracting(b, a, sides, bias)
     operands = (a, b) if bias is None else (a, b, bias)
     return Draw("pass", operands)
+
+
+@rule("grouped_mm_fallback", "_grouped_mm", "grouped_mm")
+def grouped_mm(call: Call) -> Result:
+    """Rows sorted by expert, each multiplied with its expert's matrix.
+
+    Sorting fixes the order of the experts and of the rows.
+    """
+    x, weight = call.tensors[:2]
+    for value in call.tensors[2:]:
+        for dim in value.dims:
+            pin(dim, "rows sorted by expert")
+    if weight.rank != 3 or x.rank != 2:
+        return call.opaque("rows sorted by expert")
+    pin(weight.dims[0], "rows sorted by expert")
+    pin(x.dims[0], "rows sorted by expert")
+    unify(x.dims[1], weight.dims[1])
+    call.spaces.append((x.dims[0], *weight.dims[1:]))
+    draw = contracting(x, weight, ["feature", "source", "target"])
+    return call.make([x.dims[0], weight.dims[2]], draw=draw)
 
 
 @rule("bilinear", "_trilinear")

@@ -10,7 +10,7 @@ from weightspace.importers.value import Value
 
 @rule("convolution", "conv1d", "conv2d", "conv3d", "_convolution")
 def convolution(call: Call) -> Result:
-    """Channels in groups; ``W [out, in / groups, *kernel]``, transposed ``[in, out / groups, ...]``.
+    """Channels in groups; ``W [out, in / groups, ...]``, transposed ``[in, out / groups, ...]``.
 
     Each group has its own targets and sources, so both are nested within the groups.
     """
@@ -19,7 +19,7 @@ def convolution(call: Call) -> Result:
     transposed = bool(call["transposed"])
     spatial = len(weight.shape) - 2
     channel = x.rank - spatial - 1
-    _source, target = _tie(x.dims[channel], weight, groups, transposed)
+    __, target = _tie(x.dims[channel], weight, groups, transposed)
     if bias is not None:
         unify(target, bias.dims[0])
     for dim in weight.dims[2:]:

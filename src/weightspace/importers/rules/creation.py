@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weightspace.importers.atoms import Atom, Dim, fixed
+from weightspace.importers.atoms import Dim, fixed, free
 from weightspace.importers.call import Call, Result, rule
 from weightspace.importers.value import Draw
 
@@ -12,7 +12,7 @@ from weightspace.importers.value import Draw
       "empty_strided", "zero", "new_empty_strided")  # fmt: skip
 def uniform(call: Call) -> Result:
     """All elements are equal, so every dimension may be reordered."""
-    dims: list[Dim] = [(Atom(n),) if n != 1 else () for n in call.shape]
+    dims: list[Dim] = [free(n) for n in call.shape]
     return call.make(dims, [], draw=Draw("constant"))
 
 

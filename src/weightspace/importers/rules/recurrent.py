@@ -65,7 +65,7 @@ def _bind(dim: Dim, rows: Dim) -> None:
         unify(dim, rows)
 
 
-def _results(
+def _results(  # noqa: PLR0917
     call: Call, x: Value, current: Dim, ends: list[Dim], states: list[Value],
     steps: list[tuple[tuple[Value, ...], Dim, Dim]],
 ) -> Result:  # fmt: skip
@@ -92,7 +92,9 @@ def _results(
             for end in ends:
                 pin(end, "states of a projected cell")
             dims[-1] = place(shape[-1], "cell states")
-        results.append(call.make(dims, inputs, output=output))
+        first = results[0]
+        assert first is not None
+        results.append(call.make(dims, inputs, draw=Draw("pass", (first,)), output=output))
     for state in states:
         if state.rank and any(size_of(state.dims[-1]) == size_of(end) for end in ends):
             for end in ends:

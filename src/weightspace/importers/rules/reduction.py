@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weightspace.importers.atoms import Dim
 from weightspace.importers.call import Call, Result, dims_argument, pin, place, positive, rule
-from weightspace.importers.value import NO_ORIGIN, Draw
+from weightspace.importers.value import NO_ORIGIN, Draw, Value
 
 
 @rule("sum", "mean", "amax", "amin", "prod", "var", "std", "logsumexp", "norm", "any", "all",
@@ -60,7 +60,7 @@ def ordered(call: Call) -> Result:
     x = call.first
     asked = call["dim"] if call["dim"] is not None else call["dims"]
     fixed = {-1 + x.rank} if asked is None and x.rank else set(dims_argument(asked, x.rank))
-    results = []
+    results: list[Value | None] = []
     for output, shape in enumerate(call.shapes):
         if shape is None:
             results.append(None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weightspace.importers.atoms import Atom, Dim, concat, is_loose, narrow, size_of
+from weightspace.importers.atoms import Atom, Dim, concat, free, is_loose, narrow, size_of
 from weightspace.importers.call import (
     Call,
     Result,
@@ -103,7 +103,7 @@ def expand(call: Call) -> Result:
     """Copies along new or unit dimensions: all equal, so they may be reordered."""
     x = call.first
     lead = len(call.shape) - x.rank
-    dims: list[Dim] = [(Atom(n),) if n != 1 else () for n in call.shape[:lead]]
+    dims: list[Dim] = [free(n) for n in call.shape[:lead]]
     origins: list[Origin] = [NO_ORIGIN] * lead
     for dim, origin, size in zip(x.dims, _origins(x), call.shape[lead:], strict=True):
         same = size_of(dim) == size
@@ -151,7 +151,9 @@ def slice_(call: Call) -> Result:
     return _strided(call, x, at, start, stop, step)
 
 
-def _narrowed(call: Call, x: Value, at: int, start: int, stop: int, output: int = 0) -> Value:
+def _narrowed(  # noqa: PLR0917
+    call: Call, x: Value, at: int, start: int, stop: int, output: int = 0
+) -> Value:
     dims = list(x.dims)
     known = x.exact[at] if x.exact else None
     dropped = [] if known else _outside(x.dims[at], start, stop)
@@ -170,7 +172,9 @@ def _outside(dim: Dim, start: int, stop: int) -> list[Dim]:
     return [narrow(dim, a, b) for a, b in ((0, start), (stop, size)) if a < b]
 
 
-def _strided(call: Call, x: Value, at: int, start: int, stop: int, step: int) -> Result:
+def _strided(  # noqa: PLR0917
+    call: Call, x: Value, at: int, start: int, stop: int, step: int
+) -> Result:
     """Every ``step``-th element: one element of an inner factor, if the sizes allow it."""
     dims = list(x.dims)
     size = x.shape[at]
