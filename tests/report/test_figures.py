@@ -184,6 +184,35 @@ def test_text_and_lines_stand_out(text: str, ground: str, ratio: float, theme: i
     assert (high + 0.05) / (low + 0.05) >= ratio
 
 
+@pytest.mark.parametrize("theme", [0, 1])
+@pytest.mark.parametrize("hue", ["right", "wrong"])
+def test_numbers_in_cells_stand_out(hue: str, theme: int) -> None:
+    """Cells of all strengths, in both themes."""
+    counts = 2 + np.round(998 * (np.arange(1, 15) / 14) ** 2).astype(int)
+    confusion = np.diag(counts) + np.roll(np.diag(1000 - counts), 1, axis=1)
+    if hue == "wrong":
+        confusion = np.roll(confusion, 1, axis=1)
+    svg = confusion_figure(confusion, [" "] * 14, name="c", label="C")
+    cells = " ".join(cell.get("style", "") + ";" for cell in svg.iter("path"))
+    for count in counts:
+        opacity = np.ceil(16 * np.sqrt(count / 1000)) / 16
+        assert opacity == 1 or f"fill: var(--{hue}); opacity: {opacity:g}" in cells
+        number = next(text for text in svg.iter("text") if text.text == str(count))
+        (colour,) = re.findall(r"fill: var\(--(\w+)\)", number.get("style", ""))
+        ground = mixed(PALETTE["card"][theme], PALETTE[hue][theme], opacity)
+        low, high = sorted([luminance(PALETTE[colour][theme]), luminance(ground)])
+        assert (high + 0.05) / (low + 0.05) >= 3.5
+
+
+def mixed(below: str, above: str, opacity: float) -> str:
+    """The colour of a layer that lets another through."""
+    parts = [
+        round((1 - opacity) * int(below[i : i + 2], 16) + opacity * int(above[i : i + 2], 16))
+        for i in (1, 3, 5)
+    ]
+    return "#" + "".join(f"{part:02x}" for part in parts)
+
+
 def test_both_themes_define_every_colour() -> None:
     css = palette_css()
     for name, (light, dark) in PALETTE.items():

@@ -22,7 +22,7 @@ from weightspace.report.wording import count, percent, plural, shortened
 Array = npt.NDArray[Any]
 
 _MOST_CONFUSIONS = 5
-_POINTS_IN_A_PAGE, _POINTS_IN_A_MAP = 4000, 1000
+_POINTS_IN_A_PAGE, _POINTS_IN_A_MAP = 2400, 600  # t-SNE of more takes too long for a demo
 _LONG_LEGEND = 30
 _LONG_NAME = 60
 

@@ -21,7 +21,7 @@ PALETTE = {
     "line": ("#e2e5e9", "#2e333a"),
     "accent": ("#0b64ad", "#6cb4f2"),
     "right": ("#0c6fbd", "#3f93dd"),
-    "wrong": ("#d4570a", "#e8792f"),
+    "wrong": ("#bc4a00", "#e8792f"),
     "reverse": ("#fefefe", "#0e1013"),
     # Models: after Okabe and Ito, Color Universal Design, 2008.
     "model-0": ("#0072b2", "#4ba6e0"),

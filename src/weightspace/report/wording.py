@@ -32,7 +32,7 @@ def duration(seconds: float) -> str:
     """A time in the units that suit it.
 
     >>> print(duration(200))
-    3 min 20 s
+    3 min 20 s
     """
     if not math.isfinite(seconds) or seconds < 0:
         return UNKNOWN
@@ -40,8 +40,8 @@ def duration(seconds: float) -> str:
         return f"{seconds:.{1 if seconds < 9.95 else 0}f}\u00a0s"
     minutes, rest = divmod(round(seconds), 60)
     if minutes < 60:
-        return f"{minutes}\u00a0min {rest}\u00a0s"
-    return f"{minutes // 60}\u00a0h {minutes % 60}\u00a0min"
+        return f"{minutes}\u00a0min\u00a0{rest}\u00a0s"
+    return f"{minutes // 60}\u00a0h\u00a0{minutes % 60}\u00a0min"
 
 
 def speed(pace: float) -> str:
