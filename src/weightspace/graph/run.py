@@ -60,7 +60,10 @@ class ChainRunner:
         values = {first.name: x}
         for block in self._blocks:
             target = self.spec.node_set(block.target)
-            weight = stacked[block.pieces[0].parameter].transpose(1, 2)
+            (piece,) = block.pieces
+            weight = stacked[piece.parameter]
+            if piece.spans[0].factors[0].side == "target":  # stored [outputs, inputs]
+                weight = weight.transpose(1, 2)
             if target.pieces:
                 bias = stacked[target.pieces[0].parameter].unsqueeze(1)
                 x = torch.baddbmm(bias, x, weight)

@@ -1,6 +1,18 @@
 """Reading networks: torch.export, ONNX and bare checkpoints become neural graphs."""
 
+from weightspace.importers.chains import Chain, recognise_chain, recognise_chains
+from weightspace.importers.checkpoint import from_checkpoint, from_state
 from weightspace.importers.files import Checkpoint, read_states
 from weightspace.importers.from_module import from_module, module_spec
 
-__all__ = ["Checkpoint", "from_module", "module_spec", "read_states"]
+__all__ = [
+    "Chain",
+    "Checkpoint",
+    "from_checkpoint",
+    "from_module",
+    "from_state",
+    "module_spec",
+    "read_states",
+    "recognise_chain",
+    "recognise_chains",
+]
