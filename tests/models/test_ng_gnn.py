@@ -121,6 +121,18 @@ def test_every_parameter_learns() -> None:
         assert name in unused or parameter.grad.abs().max() > 0, name
 
 
+def test_canonical_signs_make_it_invariant_to_flips() -> None:
+    spec = chain_spec([2, 5, 4, 1], activations="tanh")
+    graph = graph_of(spec, 3, 0)
+    for canonical in (True, False):
+        torch.manual_seed(0)
+        model = NGGNN(Requirements.of([spec]), outputs=3, width=8, probes=3, canonical=canonical)
+        model.double().eval()
+        element = SymmetryGroup(spec).sample(torch.Generator().manual_seed(0), kinds=("sign",))
+        change = (model(graph) - model(element.act_graph(graph))).abs().max()
+        assert (change < 1e-9) == canonical
+
+
 def test_published_size() -> None:
     spec = chain_spec([2, 32, 32, 1], activations="sine")
     model = NGGNN(Requirements.of([spec]), outputs=10)

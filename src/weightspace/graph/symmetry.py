@@ -94,19 +94,12 @@ class GroupElement:
         )
         for weighing in piece.weighings:
             if weighing.rescaling in self.factors:
-                place = self._factor_place(piece, weighing)
+                place = factor_place(self.spec, piece, weighing)
                 factor = self.factors[weighing.rescaling] ** weighing.power
                 shape = [1] * grid.ndim
                 shape[place + 1] = -1
                 grid = grid * factor.to(grid.dtype).reshape(shape)
         piece_grid(piece, new).copy_(grid)
-
-    def _factor_place(self, piece: Piece, weighing: Weighing) -> int:
-        """Where the rescaled axis stands among the piece's factors."""
-        axis = next(r.axis for r in self.spec.rescalings if r.name == weighing.rescaling)
-        before = sum(len(span.factors) for span in piece.spans[: weighing.dimension])
-        own = [factor.axis for factor in piece.spans[weighing.dimension].factors]
-        return before + own.index(axis)
 
     def act_graph(self, graph: NeuralGraph) -> NeuralGraph:
         """Act on a neural graph, its further node features included.
@@ -132,6 +125,14 @@ class GroupElement:
     @property
     def _parents(self) -> dict[str, str | None]:
         return {axis.name: axis.within for axis in self.spec.axes}
+
+
+def factor_place(spec: GraphSpec, piece: Piece, weighing: Weighing) -> int:
+    """Where the axis of a piece's rescaling stands among the piece's factors."""
+    axis = next(r.axis for r in spec.rescalings if r.name == weighing.rescaling)
+    before = sum(len(span.factors) for span in piece.spans[: weighing.dimension])
+    own = [factor.axis for factor in piece.spans[weighing.dimension].factors]
+    return before + own.index(axis)
 
 
 @dataclass(frozen=True)

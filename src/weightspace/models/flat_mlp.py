@@ -25,6 +25,7 @@ class FlatMLP(Metanetwork):
         width: neurons of each hidden layer.
         layers: hidden layers.
         dropout: rate after each hidden layer.
+        canonical: whether networks are first brought to canonical signs.
 
     Raises:
         ModelError: the training networks differ in architecture.
@@ -42,8 +43,9 @@ class FlatMLP(Metanetwork):
         width: int = 256,
         layers: int = 3,
         dropout: float = 0.2,
+        canonical: bool = False,
     ) -> None:
-        super().__init__(requirements, outputs=outputs)
+        super().__init__(requirements, outputs=outputs, canonical=canonical)
         if not requirements.values:
             raise ModelError(
                 "flat MLP",
@@ -55,6 +57,7 @@ class FlatMLP(Metanetwork):
             "width": width,
             "layers": layers,
             "dropout": dropout,
+            "canonical": canonical,
         }
         sizes = [requirements.values, *[width] * layers]
         hidden = [
@@ -71,7 +74,8 @@ class FlatMLP(Metanetwork):
 
     def embed(self, graph: NeuralGraph) -> Float[Tensor, "batch d"]:
         """Read the networks: the last hidden layer."""
-        normal = self.prepare(graph)
+        graph = self.represent(graph)
+        normal = self.normalise(graph)
         parts = [*normal.nodes.values()]
         parts += [normal.edges[block.name] for block in graph.spec.blocks if block.pieces]
         embedding: Tensor = self.hidden(torch.cat([part.flatten(1) for part in parts], dim=1))

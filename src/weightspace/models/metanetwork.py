@@ -11,7 +11,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from weightspace.errors import ModelError
-from weightspace.graph import GraphSpec, NeuralGraph, Normalisation, position_counts
+from weightspace.graph import (
+    GraphSpec,
+    NeuralGraph,
+    Normalisation,
+    canonical_signs,
+    position_counts,
+)
 from weightspace.nn.normaliser import Normaliser
 from weightspace.nn.plan import plan_of
 
@@ -117,31 +123,44 @@ class Metanetwork(nn.Module, ABC):
     Subclasses keep their options, so that a saved model can be made again:
     ``type(model)(model.requirements, outputs=model.outputs, **model.options)``.
 
-    The graphs it is given hold the networks' own weights; :meth:`prepare` checks and
-    normalises them, since some models also run the networks.
+    The graphs it is given hold the networks' own weights: some models also run the networks.
+    Subclasses call :meth:`represent` first and :meth:`normalise` on what they read.
 
     Args:
         requirements: the networks it reads.
         outputs: the length of the output vector.
+        canonical: whether networks are first brought to canonical signs, see
+            :func:`weightspace.graph.canonical_signs`.
     """
 
-    def __init__(self, requirements: Requirements, *, outputs: int) -> None:
+    def __init__(
+        self, requirements: Requirements, *, outputs: int, canonical: bool = False
+    ) -> None:
         super().__init__()
         self.requirements = requirements
         self.outputs = outputs
+        self.canonical = canonical
         self.normaliser: Normaliser | None = None
 
     def fit_normalisation(self, graph: NeuralGraph) -> None:
         """Fit the normalisation on a batch that holds the whole training set."""
-        self.normaliser = Normaliser(Normalisation.fit(graph))
+        self.normaliser = Normaliser(Normalisation.fit(self.represent(graph)))
 
-    def prepare(self, graph: NeuralGraph) -> NeuralGraph:
-        """Check that the networks can be read, and normalise them.
+    def represent(self, graph: NeuralGraph) -> NeuralGraph:
+        """Check that the networks can be read, and bring them to canonical signs if asked.
 
         Raises:
             ModelError: they do not fit the requirements.
         """
         self.requirements.check(graph.spec)
+        if not self.canonical:
+            return graph
+        return NeuralGraph.from_stacked(
+            graph.spec, canonical_signs(graph.spec, graph.stacked_state())
+        )
+
+    def normalise(self, graph: NeuralGraph) -> NeuralGraph:
+        """Apply the fitted normalisation, if there is one."""
         return graph if self.normaliser is None else self.normaliser(graph)
 
     @property

@@ -83,6 +83,7 @@ class NGGNN(Metanetwork):
         probes: learned inputs that every network is run on; 0 reads weights alone.
         frequencies: of the random Fourier features of weights and biases.
         sigma: the deviation of those frequencies.
+        canonical: whether networks are first brought to canonical signs.
 
     >>> from weightspace.graph import chain_spec
     >>> spec = chain_spec([2, 4, 1], activations="tanh")
@@ -102,8 +103,9 @@ class NGGNN(Metanetwork):
         probes: int = 0,
         frequencies: int = 128,
         sigma: float = 3.0,
+        canonical: bool = False,
     ) -> None:
-        super().__init__(requirements, outputs=outputs)
+        super().__init__(requirements, outputs=outputs, canonical=canonical)
         self._options = {
             "width": width,
             "layers": layers,
@@ -111,6 +113,7 @@ class NGGNN(Metanetwork):
             "probes": probes,
             "frequencies": frequencies,
             "sigma": sigma,
+            "canonical": canonical,
         }
         self.nodes = NodeEncoder(requirements, width=width, frequencies=frequencies, sigma=sigma)
         self.edges = EdgeEncoder(requirements, width=width, frequencies=frequencies, sigma=sigma)
@@ -136,7 +139,8 @@ class NGGNN(Metanetwork):
 
     def embed(self, graph: NeuralGraph) -> Float[Tensor, "batch d"]:
         """Read the networks: the readout's last hidden layer."""
-        normal = self.prepare(graph)
+        graph = self.represent(graph)
+        normal = self.normalise(graph)
         nodes = self.nodes(normal)
         if self.probes is not None:
             nodes = [state + seen for state, seen in zip(nodes, self.probes(graph), strict=True)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from weightspace.errors import ModelError
@@ -23,7 +23,7 @@ class Entry:
         summary: one line for people.
     """
 
-    family: type[Metanetwork]
+    family: Callable[..., Metanetwork]
     options: Mapping[str, Option] = field(default_factory=dict)
     summary: str = ""
 
