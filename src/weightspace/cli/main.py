@@ -1,0 +1,70 @@
+"""The command ``weightspace``: parse, run, and say errors without a traceback."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.logging import RichHandler
+from tyro.extras import SubcommandApp
+
+from weightspace import __version__
+from weightspace.cli.demo import demo
+from weightspace.cli.predict import predict
+from weightspace.cli.render import render
+from weightspace.cli.train import train
+from weightspace.cli.zoo import fit_inrs, info, verify
+from weightspace.errors import WeightspaceError
+
+BAD_INPUT = 2
+"""The exit code of every error that input, files or the person at the keyboard caused."""
+
+DESCRIPTION = "Trained neural networks as data: make zoos of them, learn from their weights."
+
+
+def app() -> SubcommandApp:
+    """Collect the commands."""
+    zoo = SubcommandApp()
+    zoo.command(name="fit-inrs")(fit_inrs)
+    zoo.command(info)
+    zoo.command(verify)
+    commands = SubcommandApp()
+    commands.command(demo)
+    commands.command(zoo, name="zoo")
+    commands.command(train)
+    commands.command(predict)
+    commands.command(render)
+    return commands
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command; bad input ends with exit code 2 and one message."""
+    console = Console(stderr=True)
+    logging.basicConfig(
+        level=logging.WARNING,
+        format="%(message)s",
+        handlers=[RichHandler(console=console, show_path=False)],
+    )
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if list(arguments) == ["--version"]:
+        print(f"weightspace {__version__}")  # noqa: T201
+        return
+    try:
+        app().cli(prog="weightspace", description=DESCRIPTION, args=list(arguments))
+    except KeyboardInterrupt:
+        console.print(
+            "[bold]interrupted[/]: what was done is kept; run the same command again to go on"
+        )
+        sys.exit(BAD_INPUT)
+    except WeightspaceError as error:
+        _fail(console, str(error))
+    except OSError as error:
+        _fail(console, f"{error.filename or 'file system'}: {error.strerror or error}")
+
+
+def _fail(console: Console, message: str) -> None:
+    console.print("[bold red]error[/]:", end=" ")
+    console.print(message, markup=False, highlight=False, soft_wrap=True)
+    sys.exit(BAD_INPUT)

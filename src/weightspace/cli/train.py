@@ -1,0 +1,90 @@
+"""The command ``weightspace train``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tyro.conf import Positional
+
+from weightspace.cli.output import say, show_table, write_json
+
+if TYPE_CHECKING:
+    from weightspace.train.classifier import Outcome
+
+
+def train(
+    zoo: Positional[Path],
+    *,
+    model: str = "ng-gnn-probes",
+    out: Path = Path("trained"),
+    column: str = "label",
+    epochs: int = 20,
+    patience: int = 10,
+    batch_size: int = 64,
+    learning_rate: float = 2e-3,
+    weight_decay: float = 5e-4,
+    augment: bool = False,
+    seed: int = 0,
+    json: Path | None = None,
+) -> None:
+    """Train a classifier of a zoo's networks; writes OUT/model.safetensors and results.json.
+
+    Interrupted, the same command goes on after the last whole epoch.
+
+    Args:
+        zoo: the zoo's folder, with splits train, val and test.
+        model: ng-gnn-probes, ng-gnn or flat-mlp.
+        out: a folder for the model, checkpoints and logs.
+        column: the metadata column that holds the classes.
+        epochs: at the most.
+        patience: epochs without a better validation accuracy before training stops.
+        batch_size: networks a step.
+        learning_rate: at its highest.
+        weight_decay: of AdamW.
+        augment: change the training networks' weights at random (noise; translations,
+            rotations and scalings of their images).
+        seed: of initialisation, order, dropout and augmentation.
+        json: also write the results to this file.
+    """
+    from weightspace.tasks.augmentation import InrAugmentation
+    from weightspace.train import Budget
+    from weightspace.train.classifier import Settings, train_classifier
+    from weightspace.zoo import Zoo
+
+    opened = Zoo.open(zoo)
+    settings = Settings(
+        model=model,
+        column=column,
+        learning_rate=learning_rate,
+        weight_decay=weight_decay,
+        budget=Budget(epochs=epochs, batch_size=batch_size, patience=patience),
+        seed=seed,
+        augmentation=InrAugmentation(opened.spec) if augment else None,
+    )
+    outcome = train_classifier(opened, out, settings)
+    results = results_of(outcome)
+    show_table(
+        model,
+        ["", ""],
+        [[key, value] for key, value in results.items() if not isinstance(value, list)],
+    )
+    write_json(out / "results.json", results)
+    if json is not None:
+        write_json(json, results)
+    say(f"saved as {out / 'model.safetensors'}; `weightspace predict` reads new networks with it")
+
+
+def results_of(outcome: Outcome) -> dict[str, Any]:
+    """The numbers of a training, as they go into JSON."""
+    return {
+        "test_accuracy": outcome.test_accuracy,
+        "val_accuracy": outcome.fitted.best_score,
+        "parameters": outcome.model.parameter_count,
+        "train_seconds": outcome.fitted.seconds,
+        "seed": outcome.seed,
+        "epochs": len(outcome.fitted.history),
+        "best_epoch": outcome.fitted.best_epoch,
+        "test_networks": len(outcome.labels),
+        "history": outcome.fitted.history,
+    }
