@@ -3,7 +3,8 @@
 from weightspace.graph.activations import ACTIVATION_COUNT, LAWS, Activation, ActivationLaw
 from weightspace.graph.axis import Axis, Rescaling
 from weightspace.graph.binding import Factor, LeftOut, Parameter, Piece, Span, Weighing
-from weightspace.graph.chain import chain_spec
+from weightspace.graph.canonical import canonical_signs
+from weightspace.graph.chain import ChainLayer, chain_spec, layered_chain_spec
 from weightspace.graph.features import (
     Normalisation,
     activation_identities,
@@ -25,6 +26,7 @@ __all__ = [
     "Axis",
     "BlockShape",
     "ChainFunction",
+    "ChainLayer",
     "ChainRunner",
     "EdgeBlock",
     "Factor",
@@ -44,8 +46,10 @@ __all__ = [
     "SymmetryReport",
     "Weighing",
     "activation_identities",
+    "canonical_signs",
     "chain_spec",
     "check_state",
+    "layered_chain_spec",
     "position_counts",
     "position_identities",
     "spec_from_dict",

@@ -3,15 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 from weightspace.errors import SpecError
 from weightspace.graph.activations import NONE, Activation
-from weightspace.graph.axis import Axis, Role
-from weightspace.graph.binding import Factor, Parameter, Piece, Span
+from weightspace.graph.axis import Axis, Rescaling, RescalingKind, Role
+from weightspace.graph.binding import Factor, Parameter, Piece, Span, Weighing
 from weightspace.graph.spec import EdgeBlock, GraphSpec, NodeSet
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class ChainLayer:
+    """A linear layer of a chain, and where its tensors are.
+
+    Args:
+        name: what its output neurons are called.
+        size: how many they are.
+        weight: the weight's name.
+        bias: the bias's name, or None.
+        transposed: whether the weight is stored [inputs, outputs].
+        dtype: the type of the tensors.
+    """
+
+    name: str
+    size: int
+    weight: str
+    bias: str | None
+    transposed: bool = False
+    dtype: str = "float32"
 
 
 def chain_spec(
@@ -56,27 +78,88 @@ def chain_spec(
     biases = _one_each("bias", [bias] * layers if isinstance(bias, bool) else bias, layers)
     if len(names) != layers:
         raise SpecError("layer_names", expected=f"{layers} names", found=str(len(names)))
-    axes = _axes(sizes, names)
-    nodes = [NodeSet("input", (axes[0].name,), "input")]
+    chain = [
+        ChainLayer(name, size, f"{name}.weight", f"{name}.bias" if has_bias else None, dtype=dtype)
+        for name, size, has_bias in zip(names, sizes[1:], biases, strict=True)
+    ]
+    return layered_chain_spec(sizes[0], chain, functions)
+
+
+def layered_chain_spec(
+    inputs: int,
+    layers: Sequence[ChainLayer],
+    activations: Sequence[Activation],
+    *,
+    input_name: str = "input",
+) -> GraphSpec:
+    """Describe a multilayer perceptron whose tensors have any names and orientation.
+
+    Args:
+        inputs: the number of input neurons.
+        layers: in the order of computation.
+        activations: after each layer, the last included.
+        input_name: what the input neurons are called.
+
+    Raises:
+        SpecError: a name occurs twice.
+    """
+    names = [input_name, *(layer.name for layer in layers)]
+    axes = _axes([inputs, *(layer.size for layer in layers)], names)
+    nodes = [NodeSet(input_name, (input_name,), "input")]
     blocks: list[EdgeBlock] = []
     parameters: list[Parameter] = []
-    for place, name in enumerate(names):
+    for place, layer in enumerate(layers):
         source, target = axes[place], axes[place + 1]
         rows = Span((Factor(target.size, target.name, "target"),))
         columns = Span((Factor(source.size, source.name, "source"),))
-        weight = f"{name}.weight"
-        parameters.append(Parameter(weight, (target.size, source.size), dtype))
+        spans = (columns, rows) if layer.transposed else (rows, columns)
+        row_place, column_place = (1, 0) if layer.transposed else (0, 1)
+        entering = _weighings(target, activations[place], dimension=row_place, power=1)
+        before = activations[place - 1] if place else NONE
+        leaving = _weighings(source, before, dimension=column_place, power=-1)
+        shape = tuple(span.length for span in spans)
+        parameters.append(Parameter(layer.weight, shape, layer.dtype))
         pieces: tuple[Piece, ...] = ()
-        if biases[place]:
-            parameters.append(Parameter(f"{name}.bias", (target.size,), dtype))
-            pieces = (Piece(f"{name}.bias", (rows,)),)
-        nodes.append(NodeSet(name, (target.name,), target.role, functions[place], pieces))
+        if layer.bias is not None:
+            parameters.append(Parameter(layer.bias, (target.size,), layer.dtype))
+            shifts = _weighings(target, activations[place], dimension=0, power=1)
+            pieces = (Piece(layer.bias, (rows,), shifts),)
+        nodes.append(NodeSet(layer.name, (target.name,), target.role, activations[place], pieces))
+        piece = Piece(layer.weight, spans, entering + leaving)
         blocks.append(
-            EdgeBlock(
-                weight, nodes[place].name, name, "dense", pieces=(Piece(weight, (rows, columns)),)
-            )
+            EdgeBlock(layer.weight, nodes[place].name, layer.name, "dense", pieces=(piece,))
         )
-    return GraphSpec(tuple(axes), tuple(nodes), tuple(blocks), tuple(parameters))
+    rescalings = tuple(
+        Rescaling(weighing.rescaling, axis.name, kind)
+        for axis, function in zip(axes[1:], activations, strict=True)
+        for kind, weighing in _kinds(axis, function, dimension=0, power=1)
+    )
+    return GraphSpec(
+        tuple(axes), tuple(nodes), tuple(blocks), tuple(parameters), rescalings=rescalings
+    )
+
+
+def _kinds(
+    axis: Axis, function: Activation, *, dimension: int, power: int
+) -> list[tuple[RescalingKind, Weighing]]:
+    """The rescalings that a hidden axis's activation allows, acting along a dimension."""
+    if axis.role != "hidden" or function.name == "unknown":
+        return []
+    allowed: list[tuple[RescalingKind, bool]] = [
+        ("sign", function.law.odd),
+        ("scale", function.law.homogeneous),
+    ]
+    return [
+        (kind, Weighing(f"{axis.name} {kind}", dimension, power))
+        for kind, holds in allowed
+        if holds
+    ]
+
+
+def _weighings(
+    axis: Axis, function: Activation, *, dimension: int, power: int
+) -> tuple[Weighing, ...]:
+    return tuple(w for _, w in _kinds(axis, function, dimension=dimension, power=power))
 
 
 def _axes(sizes: Sequence[int], names: Sequence[str]) -> list[Axis]:
@@ -84,7 +167,7 @@ def _axes(sizes: Sequence[int], names: Sequence[str]) -> list[Axis]:
     roles: list[Role] = ["input", *["hidden"] * (last - 1), "output"]  # type: ignore[list-item]
     return [
         Axis(name, size, role, permutes=role == "hidden")
-        for name, size, role in zip(["input", *names], sizes, roles, strict=True)
+        for name, size, role in zip(names, sizes, roles, strict=True)
     ]
 
 

@@ -8,8 +8,9 @@ from torch import Tensor
 
 from weightspace.errors import SpecError
 from weightspace.graph.activations import NONE, Activation
-from weightspace.graph.axis import Axis, Role
+from weightspace.graph.axis import Axis, Rescaling, Role
 from weightspace.graph.binding import Factor, LeftOut, Parameter, Piece, Side, Span
+from weightspace.graph.chain import ChainLayer, layered_chain_spec
 from weightspace.graph.spec import EdgeBlock, GraphSpec, NodeSet
 from weightspace.importers.recognition.layers import Layer
 from weightspace.importers.recognition.recogniser import LayerSequence
@@ -28,9 +29,11 @@ def sequences_spec(
     """Describe sequences of layers, each a component of the graph of its own.
 
     A plain chain of linear layers gives the spec of
-    :func:`weightspace.graph.chain_spec`. A convolution's connections have a feature for each
-    kernel position, a flattened linear layer's one for each position of a channel; a norm is
-    a diagonal block, its shift and running statistics are features of its neurons.
+    :func:`weightspace.graph.chain_spec`, with the rescalings that its activations allow; other
+    sequences have none, as what stands between the layers is not known. A convolution's
+    connections have a feature for each kernel position, a flattened linear layer's one for
+    each position of a channel; a norm is a diagonal block, its shift and running statistics
+    are features of its neurons.
 
     Args:
         sequences: as recognised.
@@ -45,7 +48,11 @@ def sequences_spec(
     builder = _Builder(tensors, several=len(sequences) > 1)
     for sequence in sequences:
         hidden = len(sequence.matrices) - 1
-        builder.add_sequence(sequence, [*_one_each(activations, hidden), output])
+        functions = [*_one_each(activations, hidden), output]
+        if sequence.is_plain:
+            builder.add_plain(sequence, functions)
+        else:
+            builder.add_sequence(sequence, functions)
     reasons = left_out or {}
     items = tuple(LeftOut(builder.parameter(name), reason) for name, reason in reasons.items())
     return GraphSpec(
@@ -54,6 +61,7 @@ def sequences_spec(
         tuple(builder.blocks),
         tuple(builder.parameters),
         items,
+        tuple(builder.rescalings),
     )
 
 
@@ -78,6 +86,7 @@ class _Builder:
         self.node_sets: list[NodeSet] = []
         self.blocks: list[EdgeBlock] = []
         self.parameters: list[Parameter] = []
+        self.rescalings: list[Rescaling] = []
 
     def parameter(self, name: str) -> Parameter:
         """Describe a tensor."""
@@ -87,11 +96,36 @@ class _Builder:
             name, tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."), buffer
         )
 
+    def input_name(self, sequence: LayerSequence) -> str:
+        """What the input neurons of a sequence are called."""
+        taken = any(layer.name == "input" for layer in sequence.layers)
+        return f"{sequence.name or 'layers'}.input" if self.several or taken else "input"
+
+    def add_plain(self, sequence: LayerSequence, activations: Sequence[Activation]) -> None:
+        """Add a plain chain of linear layers, with the rescalings that its functions allow."""
+        layers = [
+            ChainLayer(
+                layer.name,
+                layer.outputs,
+                layer.weight or "",
+                layer.bias,
+                layer.transposed,
+                self.parameter(layer.weight or "").dtype,
+            )
+            for layer in sequence.layers
+        ]
+        name = self.input_name(sequence)
+        spec = layered_chain_spec(sequence.layers[0].inputs, layers, activations, input_name=name)
+        self.axes += spec.axes
+        self.node_sets += spec.node_sets
+        self.blocks += spec.blocks
+        self.parameters += [self.parameter(p.name) for p in spec.parameters]
+        self.rescalings += spec.rescalings
+
     def add_sequence(self, sequence: LayerSequence, activations: Sequence[Activation]) -> None:
         """Add the node sets and blocks of one sequence."""
         last = len(sequence.matrices) - 1
-        taken = any(layer.name == "input" for layer in sequence.layers)
-        name = f"{sequence.name or 'layers'}.input" if self.several or taken else "input"
+        name = self.input_name(sequence)
         axis = self.add_axis(name, sequence.layers[0].inputs, "input")
         self.node_sets.append(NodeSet(name, (name,), "input"))
         done = -1

@@ -33,6 +33,11 @@ class LayerSequence:
         """The layers that are no norms."""
         return tuple(layer for layer in self.layers if layer.kind != "norm")
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is a chain of linear layers and nothing else."""
+        return not self.sides and all(layer.kind == "linear" for layer in self.layers)
+
 
 @dataclass(frozen=True)
 class Recognition:
