@@ -85,6 +85,14 @@ def test_interrupted_and_resumed_is_the_same(zoo: Zoo, tmp_path: Path) -> None:
         assert torch.equal(tensor, resumed.state_dict()[name]), name
 
 
+def test_a_finished_training_is_not_done_again(zoo: Zoo, tmp_path: Path) -> None:
+    first, one = train(zoo, tmp_path, epochs=4)
+    again, two = train(zoo, tmp_path, epochs=4)
+    assert one == two
+    for name, tensor in first.state_dict().items():
+        assert torch.equal(tensor, again.state_dict()[name]), name
+
+
 def test_early_stopping(zoo: Zoo, tmp_path: Path) -> None:
     _, fitted = train(zoo, tmp_path, epochs=40, patience=2)
     assert len(fitted.history) < 40

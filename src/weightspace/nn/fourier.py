@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -12,8 +10,10 @@ from torch import Tensor, nn
 class FourierFeatures(nn.Module):
     """Lift values to sines and cosines of random frequencies.
 
-    Tancik et al. 2020, used by Kofinas et al. 2024 for weights and biases:
-    ``[sin(2 pi B x), cos(2 pi B x)]`` with ``B`` normal of deviation ``sigma``, not trained.
+    Rahimi and Recht 2007, used by Kofinas et al. 2024 for weights and biases:
+    ``[sin(B x), cos(B x)]`` with ``B`` normal of deviation ``sigma``, not trained. The
+    frequencies are in radians: with a factor of 2 pi as in Tancik et al. 2020, deviation 3
+    would make neighbouring values of normalised weights look unrelated.
 
     Args:
         channels: values of one item.
@@ -37,5 +37,5 @@ class FourierFeatures(nn.Module):
 
     def forward(self, x: Float[Tensor, "... channels"]) -> Float[Tensor, "... width"]:
         """Lift the values."""
-        angles = (2 * math.pi * x) @ self.frequencies
+        angles = x @ self.frequencies
         return torch.cat([angles.sin(), angles.cos()], dim=-1)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import torch
 from torch import Tensor
 from torchmetrics.functional.classification import multiclass_confusion_matrix
 
-from weightspace.errors import DataError
+from weightspace.errors import DataError, FileError
 from weightspace.models import Metanetwork, Requirements, make_model, save_model
 from weightspace.tasks.batches import batches
 from weightspace.tasks.classification import Augmentation, ClassificationTask, classify
@@ -93,6 +95,7 @@ def train_classifier(zoo: Zoo, folder: Path, settings: Settings) -> Outcome:
         ModelError: the model cannot read the networks.
         Interrupted: Ctrl-C; the last whole epoch is saved.
     """
+    _claim(folder, zoo, settings)
     torch.manual_seed(settings.seed)
     parts = {name: _Part.read(zoo, name, settings.column) for name in ("train", "val", "test")}
     classes = Classes.of([label for part in parts.values() for label in part.values])
@@ -140,6 +143,36 @@ def train_classifier(zoo: Zoo, folder: Path, settings: Settings) -> Outcome:
         labels=labels.numpy(),
         seed=settings.seed,
     )
+
+
+def _claim(folder: Path, zoo: Zoo, settings: Settings) -> None:
+    """Keep the settings in the folder, so that only the same training goes on there."""
+    wanted = {
+        "zoo": hashlib.sha256(json.dumps(zoo.recipe, sort_keys=True).encode()).hexdigest()[:16],
+        "spec": zoo.spec.fingerprint,
+        **{key: str(value) for key, value in asdict(settings).items() if key != "progress"},
+    }
+    path = folder / "settings.json"
+    try:
+        if path.is_file():
+            found = json.loads(path.read_text())
+            other = [key for key in wanted if found.get(key) != wanted[key]]
+            if other:
+                raise FileError(
+                    path,
+                    expected=", ".join(f"{key} {wanted[key]}" for key in other),
+                    found=", ".join(str(found.get(key)) for key in other),
+                    hint="The folder holds another training; choose another one.",
+                )
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_suffix(".tmp")
+        temporary.write_text(json.dumps(wanted, indent=1))
+        temporary.replace(path)
+    except (OSError, ValueError) as error:
+        if isinstance(error, FileError):
+            raise
+        raise FileError(path, expected="the settings of a training", found=str(error)) from error
 
 
 @dataclass(frozen=True)

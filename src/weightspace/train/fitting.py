@@ -89,12 +89,11 @@ def fit_task(
         Interrupted: Ctrl-C; the last whole epoch is saved.
     """
     keep_freed_memory()
-    best = ModelCheckpoint(
-        folder, "best", monitor=monitor, mode="max", save_last=True, enable_version_counter=False
-    )
+    best = _checkpoint(folder, "best", monitor)
+    last = _checkpoint(folder, "last", None)
     stopping = EarlyStopping(monitor, mode="max", patience=budget.patience)
     record = _Record()
-    callbacks: list[pl.Callback] = [best, stopping, record]
+    callbacks: list[pl.Callback] = [stopping, record, best, last]
     if progress:
         callbacks.append(RichProgressBar(leave=False))
     with _quiet():
@@ -137,6 +136,18 @@ def _run(
         raise Interrupted from error
     if trainer.interrupted:
         raise Interrupted
+
+
+def _checkpoint(folder: Path, name: str, monitor: str | None) -> ModelCheckpoint:
+    """Keep one checkpoint: of the highest score, or of the last epoch if there is no score."""
+    return ModelCheckpoint(
+        folder,
+        name,
+        monitor=monitor,
+        mode="max",
+        enable_version_counter=False,
+        save_on_train_epoch_end=True,
+    )
 
 
 def _load(path: Path) -> dict[str, Any]:

@@ -1,0 +1,171 @@
+"""NG-GNN's training step against the same mathematics on an edge list in PyTorch Geometric.
+
+The reference has the model's own parameters, and every connection of every network of the
+batch, in both directions, as an edge of one large graph; its outputs must agree.
+
+    python benchmarks/ng_gnn.py --json ng_gnn.json
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import sys
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch_geometric.nn import MessagePassing
+from torch_geometric.utils import degree, scatter
+
+from harness import compare, parser, report
+from weightspace.graph import NeuralGraph
+from weightspace.models import NGGNN, Requirements
+from weightspace.models.ng_gnn import NGGNNLayer
+from weightspace.nn import PNALayer
+from weightspace.train import keep_freed_memory
+from weightspace.zoo import PUBLISHED, siren_spec
+from weightspace.zoo.siren import initial_states
+
+
+class EdgeListMessages(MessagePassing):
+    """The layer's messages and their aggregates, edge by edge."""
+
+    def __init__(self, layer: PNALayer) -> None:
+        super().__init__(aggr=None)
+        self.layer = layer
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor) -> Tensor:
+        """Update the nodes."""
+        found = self.propagate(edge_index, x=x, edge_attr=edge_attr)
+        logs = torch.log(degree(edge_index[1], len(x)) + 1)[:, None]
+        features = torch.cat([x, found, found * (logs / self.layer.delta)], dim=-1)
+        return self.layer.out(self.layer.post(features))
+
+    def message(self, x_i: Tensor, x_j: Tensor, edge_attr: Tensor) -> Tensor:
+        """FiLM: scale and shift of the two nodes' map by the edge."""
+        scale, shift = self.layer.film(edge_attr).chunk(2, dim=-1)
+        return scale * self.layer.message(torch.cat([x_i, x_j], dim=-1)) + shift
+
+    def aggregate(self, inputs: Tensor, index: Tensor, dim_size: int) -> Tensor:
+        """Mean, minimum, maximum and deviation."""
+        mean = scatter(inputs, index, dim_size=dim_size, reduce="mean")
+        squares = scatter(inputs * inputs, index, dim_size=dim_size, reduce="mean")
+        deviation = ((squares - mean * mean).clamp_min(0.0) + 1e-5).sqrt()
+        least, most = (
+            scatter(inputs, index, dim_size=dim_size, reduce=how) for how in ("min", "max")
+        )
+        return torch.cat([mean, least, most, deviation], dim=-1)
+
+
+class EdgeListReference(torch.nn.Module):
+    """NG-GNN on an edge list, with the parameters of a model.
+
+    Args:
+        model: whose parameters and readout are used.
+        graph: of the networks; their edge list is made once.
+    """
+
+    def __init__(self, model: NGGNN, graph: NeuralGraph) -> None:
+        super().__init__()
+        self.model = model
+        self.messages = torch.nn.ModuleList(
+            EdgeListMessages(layer.messages)
+            for layer in model.layers
+            if isinstance(layer, NGGNNLayer)
+        )
+        self.index, self.outputs = _edge_index(graph)
+
+    def forward(self, graph: NeuralGraph) -> Tensor:
+        """Read the networks."""
+        model, index = self.model, self.index
+        nodes = torch.cat(model.nodes(graph), dim=1).flatten(0, 1)
+        weights = torch.cat([graph.edges[b.name].flatten(1, 3) for b in graph.spec.blocks], 1)
+        one = model.edges.value(model.edges.fourier(weights.flatten(0, 1)))
+        none = torch.zeros_like(one)
+        edges = model.edges.directions(
+            torch.cat([torch.cat([one, none, one], 1), torch.cat([none, one, one], 1)])
+        )
+        for layer, messages in zip(model.layers, self.messages, strict=True):
+            nodes = messages(nodes, index, edges)
+            update = layer.update
+            if update is None:
+                break
+            ends = update.receiver(nodes)[index[1]] + update.sender(nodes)[index[0]]
+            edges = update.out(F.silu(update.edge(edges) + ends))
+            nodes = F.dropout(F.silu(layer.norm(nodes)), layer.dropout, self.training)
+        ends = nodes[self.outputs].view(graph.batch_size, -1)
+        return model.last(model.readout(ends))
+
+
+def _edge_index(graph: NeuralGraph) -> tuple[Tensor, Tensor]:
+    """Senders and receivers of all edges of the batch, and the places of the output nodes."""
+    spec, starts, total = graph.spec, {}, 0
+    for node_set in spec.node_sets:
+        starts[node_set.name] = total
+        total += spec.nodes_in(node_set.name)
+    pairs = [
+        torch.cartesian_prod(
+            starts[block.target] + torch.arange(spec.nodes_in(block.target)),
+            starts[block.source] + torch.arange(spec.nodes_in(block.source)),
+        )
+        for block in spec.blocks
+    ]
+    target, source = torch.cat(pairs).T
+    shifts = total * torch.arange(graph.batch_size)[:, None]
+    along = torch.stack([(shifts + source).flatten(), (shifts + target).flatten()])
+    last = spec.node_sets[-1].name
+    places = starts[last] + torch.arange(spec.nodes_in(last))
+    return torch.cat([along, along.flip(0)], dim=1), (shifts + places).flatten()
+
+
+def main() -> None:
+    """Measure and report."""
+    arguments = parser(__doc__)
+    arguments.add_argument("--batch", type=int, default=64)
+    arguments.add_argument("--repeats", type=int, default=7)
+    options = arguments.parse_args()
+    keep_freed_memory()
+    torch.manual_seed(0)
+    spec = siren_spec([2, 32, 32, 1], PUBLISHED)
+    graph = NeuralGraph.from_stacked(
+        spec, initial_states([2, 32, 32, 1], PUBLISHED, range(options.batch))
+    )
+    model = NGGNN(Requirements.of([spec]), outputs=10)
+    reference = EdgeListReference(model, graph)
+    labels = torch.arange(options.batch) % 10
+    model.eval(), reference.eval()
+    with torch.no_grad():
+        difference = float((model(graph) - reference(graph)).abs().max())
+    model.train(), reference.train()
+
+    def step(module: torch.nn.Module) -> None:
+        module.zero_grad(set_to_none=True)
+        F.cross_entropy(module(graph), labels).backward()
+
+    eager, edge_list = compare(
+        lambda: step(model), lambda: step(reference), repeats=options.repeats
+    )
+    results = {
+        "parameters": model.parameter_count,
+        "batch": options.batch,
+        "reference_ms": edge_list * 1e3,
+        "eager_ms": eager * 1e3,
+        "ratio_eager": edge_list / eager,
+        "max_difference": difference,
+    }
+    compiled = copy.deepcopy(model)
+    try:
+        compiled.propagate = torch.compile(compiled.propagate)  # type: ignore[method-assign]
+        fused, again = compare(
+            lambda: step(compiled), lambda: step(reference), repeats=options.repeats
+        )
+        results |= {"compiled_ms": fused * 1e3, "ratio_compiled": again / fused}
+    except Exception as error:
+        sys.stderr.write(f"not compiled: {error}\n")
+        results |= {"compiled_ms": math.nan, "ratio_compiled": math.nan}
+    report("NG-GNN training step", results, options.json)
+
+
+if __name__ == "__main__":
+    main()

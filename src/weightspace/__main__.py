@@ -1,0 +1,5 @@
+"""Run the command as ``python -m weightspace``."""
+
+from weightspace.cli.main import main
+
+main()
