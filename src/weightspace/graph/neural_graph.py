@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from jaxtyping import Shaped
@@ -16,6 +16,8 @@ from weightspace.graph.layout import Frame, read_piece, write_piece
 from weightspace.graph.spec import EdgeBlock, GraphSpec, NodeSet
 
 if TYPE_CHECKING:
+    import networkx as nx
+
     from weightspace.graph.graph_symmetry import GraphSymmetry
 
 State = Mapping[str, Tensor]
@@ -121,6 +123,18 @@ class NeuralGraph:
         from weightspace.graph.graph_symmetry import GraphSymmetry  # noqa: PLC0415 (mutual)
 
         return GraphSymmetry(self)
+
+    def to_networkx(self, index: int = 0) -> nx.MultiDiGraph[int]:
+        """One network as a networkx graph, see :func:`weightspace.graph.interop.to_networkx`."""
+        from weightspace.graph.interop import to_networkx  # noqa: PLC0415 (mutual)
+
+        return to_networkx(self, index)
+
+    def to_pyg(self, index: int = 0) -> Any:
+        """One network as a PyTorch Geometric graph, see :mod:`weightspace.graph.interop`."""
+        from weightspace.graph.interop import to_pyg  # noqa: PLC0415 (mutual)
+
+        return to_pyg(self, index)
 
     @property
     def device(self) -> torch.device:

@@ -75,7 +75,7 @@ class _Tracer:
         tensor = node.meta.get("val")
         if not isinstance(tensor, Tensor):
             return tensor if spec.kind != InputKind.USER_INPUT else node.meta.get("val")
-        shape = tuple(tensor.shape)
+        shape = tuple(as_number(n) for n in tensor.shape)
         persistent = spec.kind == InputKind.PARAMETER or (
             spec.kind == InputKind.BUFFER and spec.persistent is not False
         )
@@ -159,8 +159,11 @@ class _Tracer:
             return self._look_up(node.args[0])[node.args[1]]
         if isinstance(node.target, torch._ops.HigherOrderOperator):
             return self._region(node)
+        number = node.meta.get("val")
+        if isinstance(number, (int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool)):
+            return as_number(number)
         if not isinstance(node.target, torch._ops.OpOverload):
-            return node.meta.get("val")
+            return number
         name = node.target._schema.name.split("::")[1]
         if name in _SILENT:
             return None
@@ -220,6 +223,8 @@ class _Tracer:
     def _look_up(self, argument: Any) -> Any:
         if isinstance(argument, fx.Node):
             return self.known[argument]
+        if isinstance(argument, torch.SymInt):
+            return as_number(argument)
         if isinstance(argument, (list, tuple)):
             return [self._look_up(item) for item in argument]
         return argument
@@ -242,11 +247,33 @@ def _uniform(tensor: Tensor, dim: int) -> bool:
     return torch.equal(tensor, tensor.select(dim, 0).unsqueeze(dim).expand_as(tensor))
 
 
+_PRIMES = (10007, 10009, 10037, 10039, 10061, 10067, 10069, 10079, 10091, 10093)
+
+
+def as_number(number: Any) -> Any:
+    """A size; one that depends on data is stood for by a prime of its own.
+
+    Only whether sizes are equal, and what divides them, matters to a trace.
+    """
+    if not isinstance(number, torch.SymInt):
+        return number
+    expression = number.node.expr
+    symbols = sorted(expression.free_symbols, key=str)
+    primes = {s: _prime(int("".join(filter(str.isdigit, str(s))) or 0)) for s in symbols}
+    return int(expression.xreplace(primes))
+
+
+def _prime(place: int) -> int:
+    """A prime for each unknown, large enough to equal no real size by chance."""
+    return _PRIMES[place % len(_PRIMES)]
+
+
 def _shapes(node: fx.Node) -> tuple[tuple[int, ...] | None, ...]:
     value = node.meta.get("val")
     items = value if isinstance(value, (tuple, list)) else (value,)
     return tuple(
-        tuple(int(n) for n in item.shape) if isinstance(item, Tensor) else None for item in items
+        tuple(as_number(n) for n in item.shape) if isinstance(item, Tensor) else None
+        for item in items
     )
 
 

@@ -1,0 +1,122 @@
+"""One network of a list: import it, check its symmetry, bring it back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+import weightspace
+from weightspace.errors import TraceError
+
+Built = tuple[nn.Module, Any]
+
+
+def try_network(build: Callable[[], Built]) -> dict[str, Any]:
+    """Run the whole way on one network and say how far it came.
+
+    Stages: ``build`` (the list's own code gives a network that runs), ``export``
+    (``torch.export`` accepts it), ``import``, ``check``, ``ok``.
+    """
+    row: dict[str, Any] = {"stage": "build"}
+    started = time.perf_counter()
+    try:
+        module, inputs = build()
+        row["inputs"] = describe(inputs)
+        row["parameters"] = sum(p.numel() for p in module.parameters())
+        row["stage"] = "export"
+        graph = weightspace.from_module(module, inputs)
+        row["stage"] = "check"
+        row.update(measure(module, inputs, graph))
+        good = row["max_relative_change"] <= 1e-4 and row["round_trip"] and row["accounted"]
+        row["stage"] = "ok" if good else "check"
+    except TraceError as error:
+        if row["stage"] == "export" and not str(error.subject).startswith("module "):
+            row["stage"] = "import"
+        row["error"] = str(error)[:400]
+    except Exception as error:
+        if row["stage"] == "export":
+            row["stage"] = "import"
+        row["error"] = f"{type(error).__name__}: {error}"[:400]
+    row["seconds"] = round(time.perf_counter() - started, 2)
+    return row
+
+
+def measure(module: nn.Module, inputs: Any, graph: Any) -> dict[str, Any]:
+    """The numbers of one imported network."""
+    spec = graph.spec
+    state = {k: v for k, v in module.state_dict().items() if isinstance(v, torch.Tensor)}
+    back = graph.state_dict()
+    same = set(state) == set(back) and all(_same(state[k], back[k]) for k in state)
+    names = {p.name for p in spec.parameters} | {i.parameter.name for i in spec.left_out}
+    check = graph.symmetry.check(module, inputs, samples=2)
+    if not check.max_relative_change <= 1e-4:
+        # Deep networks with sharp attention amplify rounding: double precision decides.
+        row = {"single_precision_change": check.max_relative_change}
+        check = weightspace.from_module(module.double(), _double(inputs)).symmetry.check(
+            module, _double(inputs), samples=2
+        )
+    else:
+        row = {}
+    covered = sum(p.numel for p in spec.parameters if not p.buffer)
+    total = sum(p.numel() for p in module.parameters())
+    hidden = [axis for axis in spec.axes if axis.role == "hidden"]
+    return row | {
+        "max_relative_change": check.max_relative_change,
+        "round_trip": same,
+        "accounted": names == set(state),
+        "covered": covered / max(total, 1),
+        "left_out": sorted({i.reason for i in spec.left_out}),
+        "nodes": spec.node_count,
+        "edges": spec.edge_count,
+        "axes": len(spec.axes),
+        "permutable": sum(axis.permutes for axis in hidden),
+        "fixed_hidden": sum(not axis.permutes for axis in hidden),
+        "log_order": round(graph.symmetry.log_order, 1),
+    }
+
+
+def stir(module: nn.Module, seed: int = 0) -> nn.Module:
+    """Give every tensor distinct random values, so that a wrong symmetry cannot hide.
+
+    Fresh networks have zero biases, unit scales and equal embeddings, which any permutation
+    leaves alone.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for tensor in module.parameters():
+            if tensor.is_floating_point():
+                scale = 0.02 if tensor.ndim > 1 else 0.1
+                noise = torch.randn(tensor.shape, generator=generator)
+                tensor.add_((scale * noise).to(tensor.dtype))
+        for name, tensor in module.named_buffers():
+            if tensor.is_floating_point() and "running_mean" in name:
+                tensor.add_(0.1 * torch.randn(tensor.shape, generator=generator))
+            if tensor.is_floating_point() and "running_var" in name:
+                tensor.mul_(1 + 0.3 * torch.rand(tensor.shape, generator=generator))
+    return module.eval()
+
+
+def describe(inputs: Any) -> str:
+    """The shapes of the inputs."""
+    items = inputs.items() if isinstance(inputs, dict) else enumerate(inputs)
+    return ", ".join(f"{k}{tuple(v.shape)}" for k, v in items if isinstance(v, torch.Tensor))
+
+
+def _same(one: torch.Tensor, two: torch.Tensor) -> bool:
+    return one.dtype == two.dtype and bool(torch.equal(one, two) or
+        (one.isnan() == two.isnan()).all() and torch.equal(one.nan_to_num(), two.nan_to_num()))  # fmt: skip
+
+
+def _double(inputs: Any) -> Any:
+    def convert(value: Any) -> Any:
+        if isinstance(value, torch.Tensor) and value.is_floating_point():
+            return value.double()
+        return value
+
+    if isinstance(inputs, dict):
+        return {key: convert(value) for key, value in inputs.items()}
+    return tuple(convert(value) for value in inputs)
