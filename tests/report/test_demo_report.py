@@ -96,8 +96,16 @@ def test_main_numbers_are_there(page: str) -> None:
     assert "1,234" in text
     assert "9.5 a second" in text
     assert f"{np.median(report.psnr):.1f} dB median PSNR" in text
-    for command in ("predict", "render", "zoo info"):
+    name = max(report.models, key=lambda model: model.test_accuracy).name
+    for command in (f"predict 'models/{name}/model.safetensors'", "render zoo", "zoo info zoo"):
         assert f"weightspace {command}" in text
+
+
+def test_given_commands_stand_instead(tmp_path: Path) -> None:
+    report = demo_report(models=[], commands={"weightspace zoo verify x": "check the zoo"})
+    text = Parsed(written(report, tmp_path)).text
+    assert "Check the zoo: weightspace zoo verify x" in text
+    assert "zoo info" not in text
 
 
 def test_images_are_the_images(page: str) -> None:
@@ -140,7 +148,7 @@ def test_strange_names_are_written(name: str, tmp_path: Path) -> None:
 
 def test_single_model(tmp_path: Path) -> None:
     parsed = Parsed(written(demo_report(models=[model_report(3)]), tmp_path))
-    assert "best" not in parsed.text.split()
+    assert all(span.get("class") != "badge" for span in parsed.all("span"))
     assert parsed.all("details") == []
 
 

@@ -85,7 +85,9 @@ def _quality(report: DemoReport) -> list[ET.Element]:
     psnr = np.asarray(report.psnr, dtype=np.float64)
     finite = psnr[np.isfinite(psnr)]
     pace = speed(report.networks_per_second)
-    fitted = f"{plural(report.networks, 'network')} fitted in {duration(report.fit_seconds)}"
+    fitted = f"{plural(report.networks, 'network')} fitted"
+    if math.isfinite(report.fit_seconds):
+        fitted += f" in {duration(report.fit_seconds)}"
     fitted += f", {pace}." if pace else "."
     if len(finite) == 0:
         return [element("p", f"{fitted} How exact they are was not measured.", class_="intro")]

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from shlex import quote
+
 from weightspace import __version__
 from weightspace.report.demo_models import confusion_section, learning_section, map_section
 from weightspace.report.demo_networks import networks_section
 from weightspace.report.demo_report import DemoReport
-from weightspace.report.demo_results import header, results_section
+from weightspace.report.demo_results import best_model, header, results_section
 from weightspace.report.page import Section, element, write_page
-
-_COMMANDS = {
-    "weightspace predict MODEL NETWORK": "ask a trained model about a network",
-    "weightspace render NETWORK": "draw the image that a network holds, at any size",
-    "weightspace zoo info ZOO": "see which networks a zoo holds",
-}
 
 
 def demo_page(report: DemoReport) -> str:
@@ -44,8 +40,25 @@ def _settings_section(report: DemoReport) -> Section:
 
 
 def _next_section(report: DemoReport) -> Section:
+    commands = report.commands or _commands(report)
     steps = [
         element("li", element("p", f"{what[:1].upper()}{what[1:]}:"), element("code", command))
-        for command, what in (report.commands or _COMMANDS).items()
+        for command, what in commands.items()
     ]
-    return Section("next", "How to go on", [element("ul", *steps, class_="steps")])
+    intro = element("p", "Commands to type in the folder of this page.", class_="intro")
+    return Section("next", "How to go on", [intro, element("ul", *steps, class_="steps")])
+
+
+def _commands(report: DemoReport) -> dict[str, str]:
+    """What can be done with what the demo writes beside its report."""
+    commands = {
+        "weightspace zoo info zoo": "see what the zoo of these networks holds",
+        "weightspace render zoo --height 512": "draw the image of a network, at any size",
+    }
+    if report.models:
+        best = report.models[best_model(report.models)].name
+        file = quote(f"models/{best}/model.safetensors")
+        commands[f"weightspace predict {file} NETWORK.safetensors"] = (
+            "ask the best model about networks of your own"
+        )
+    return commands

@@ -66,7 +66,8 @@ class DemoReport:
         networks_per_second: how fast that was.
         models: the metanetworks, in the order of the page.
         settings: name and value of what the run can be repeated with.
-        commands: what to type next, and what it does; general examples if empty.
+        commands: what to type next, and what it does; if empty, commands for the folders ``zoo``
+            and ``models`` that the demo writes beside its report.
     """
 
     dataset: str

@@ -41,7 +41,8 @@ def results_section(report: DemoReport) -> Section:
         "p",
         "Every model sees only the weights of a network and says which class of image it holds. "
         f"The mark on the bars is the chance level, {percent(chance(report))}. "
-        "The interval is what the number of test networks leaves open (95 %, Wilson).",
+        "The interval is what the number of test networks leaves open (95 %, Wilson), as if each "
+        "held an image of its own.",
         class_="intro",
     )
     return Section("results", "Results", [note, element("div", table, class_="card")])
