@@ -17,12 +17,11 @@ from torch import Tensor
 from harness import compare, parser, report, seconds
 from weightspace.zoo.coordinates import pixel_grid
 from weightspace.zoo.images import digits_images, load_images
-from weightspace.zoo.inr_fit import FittedInrs, fit_inrs
+from weightspace.zoo.inr_fit import LEARNING_RATE, FittedInrs, fit_inrs
 from weightspace.zoo.siren import PUBLISHED, TEXTBOOK, Siren, SirenVariant
 from weightspace.zoo.workers import available_cores, run_tasks
 
 HIDDEN = (32, 32)
-LEARNING_RATE = 3e-3
 _DEFAULT = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
