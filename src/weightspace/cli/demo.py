@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 PICTURES = 12
 DEMO_MODELS = ("ng-gnn-probes", "ng-gnn", "flat-mlp")
-SMALL, MOST_IMAGES = 2_000, 10_000
+SMALL, MOST_IMAGES, SMALL_IMAGE = 2_000, 10_000, 256
 """Sets up to SMALL images get several networks an image; of larger ones MOST_IMAGES are taken
 unless told otherwise, so that the demo ends within the hour on two cores."""
 
@@ -34,8 +34,9 @@ def demo(
     train_images: int | None = None,
     test_images: int | None = None,
     refits: int | None = None,
-    hidden: tuple[int, ...] = (32, 32),
-    epochs: int = 20,
+    hidden: tuple[int, ...] | None = None,
+    steps: int | None = None,
+    epochs: int = 25,
     batch_size: int = 64,
     learning_rate: float = 2e-3,
     seed: int = 0,
@@ -52,7 +53,9 @@ def demo(
         train_images: how many training images to take.
         test_images: how many test images to take.
         refits: networks for each image; 5 for small sets, 1 for large ones if not given.
-        hidden: sizes of the networks' hidden layers.
+        hidden: sizes of the networks' hidden layers; 16 16 for images of at most 256 pixels,
+            32 32 for larger ones if not given.
+        steps: updates of each network; 100 for small images, 200 for larger ones if not given.
         epochs: of each model, at the most.
         batch_size: networks a step.
         learning_rate: of each model, at its highest.
@@ -64,14 +67,26 @@ def demo(
 
     chosen = _choose(images, train_images, test_images, seed)
     count = len(chosen.train) + len(chosen.test)
-    recipe = InrRecipe(hidden=hidden, seed=seed, refits=refits or (5 if count <= SMALL else 1))
+    small = chosen.shape[0] * chosen.shape[1] <= SMALL_IMAGE
+    recipe = InrRecipe(
+        hidden=hidden or ((16, 16) if small else (32, 32)),
+        steps=steps or (100 if small else 200),
+        refits=refits or (5 if count <= SMALL else 1),
+        seed=seed,
+    )
     say(f"{count} images of {chosen.name}, {recipe.refits} network(s) each")
     fit = _fit(chosen, out / "zoo", recipe)
     budget = Budget(epochs=epochs, batch_size=batch_size, patience=epochs)
     outcomes: dict[str, Outcome] = {}
     for place, name in enumerate(DEMO_MODELS):
         say(f"training {name} ({place + 1} of {len(DEMO_MODELS)})")
-        settings = Settings(model=name, seed=seed, learning_rate=learning_rate, budget=budget)
+        settings = Settings(
+            model=name,
+            options={"canonical": True},
+            seed=seed,
+            learning_rate=learning_rate,
+            budget=budget,
+        )
         outcomes[name] = train_classifier(fit.zoo, out / "models" / name, settings)
     _write(out, chosen, fit, outcomes, _settings(recipe, budget, learning_rate))
 

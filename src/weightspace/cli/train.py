@@ -24,6 +24,7 @@ def train(
     batch_size: int = 64,
     learning_rate: float = 2e-3,
     weight_decay: float = 5e-4,
+    canonical: bool = True,
     augment: bool = False,
     seed: int = 0,
     json: Path | None = None,
@@ -42,6 +43,7 @@ def train(
         batch_size: networks a step.
         learning_rate: at its highest.
         weight_decay: of AdamW.
+        canonical: bring networks to canonical signs first, where their activations are odd.
         augment: change the training networks' weights at random (noise; translations,
             rotations and scalings of their images).
         seed: of initialisation, order, dropout and augmentation.
@@ -55,6 +57,7 @@ def train(
     opened = Zoo.open(zoo)
     settings = Settings(
         model=model,
+        options={"canonical": canonical},
         column=column,
         learning_rate=learning_rate,
         weight_decay=weight_decay,

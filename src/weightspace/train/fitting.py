@@ -95,7 +95,7 @@ def fit_task(
     record = _Record()
     callbacks: list[pl.Callback] = [stopping, record, best, last]
     if progress:
-        callbacks.append(RichProgressBar(leave=False))
+        callbacks.append(_ProgressBar(leave=False))
     with _quiet():
         trainer = pl.Trainer(
             accelerator="auto",
@@ -169,6 +169,14 @@ def _loggers(folder: Path) -> Sequence[Logger]:
     if find_spec("tensorboard") is not None:
         loggers.append(TensorBoardLogger(folder, name="", version="tensorboard"))
     return loggers
+
+
+class _ProgressBar(RichProgressBar):
+    """Shows scores and no version number: a folder holds one training."""
+
+    def get_metrics(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> Any:
+        metrics = super().get_metrics(trainer, pl_module)
+        return {key: value for key, value in metrics.items() if key != "v_num"}
 
 
 class _Record(pl.Callback):
