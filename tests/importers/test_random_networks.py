@@ -29,7 +29,7 @@ class Random(nn.Module):
         self.head = nn.Linear(width, 2)
 
     @staticmethod
-    def _part(step: tuple[Any, ...], width: int) -> tuple[nn.Module, int]:
+    def _part(step: tuple[Any, ...], width: int) -> tuple[nn.Module, int]:  # noqa: PLR0911
         kind, size = step[0], step[1]
         out = 4 * size
         if kind == "conv":

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,7 +82,7 @@ class GraphSymmetry:
             SymmetryError: the module gives no numbers to compare.
         """
         generator = generator or torch.Generator().manual_seed(0)
-        state = self.graph.state_dict(index)
+        state = _without_copies(self.graph.state_dict(index), module)
         modes = [(part, part.training) for part in module.modules()]
         module.eval()
         try:
@@ -106,7 +107,7 @@ class GraphSymmetry:
             result = torch.func.functional_call(module, own, (), dict(args))
         else:
             result = torch.func.functional_call(module, own, tuple(args))
-        found = [x for x in pytree.tree_leaves(result) if isinstance(x, Tensor)]
+        found = list(_tensors(result))
         numbers = [x for x in found if x.is_floating_point() or x.is_complex()]
         if not numbers:
             raise SymmetryError(
@@ -115,6 +116,26 @@ class GraphSymmetry:
                 found=f"{len(found)} tensors of other types",
             )
         return numbers
+
+
+def _without_copies(state: dict[str, Tensor], module: nn.Module) -> dict[str, Tensor]:
+    """The module's own tensors where they are equal, so that large networks fit in memory."""
+    own = module.state_dict()
+    for name in list(state):
+        if name in own and torch.equal(own[name], state[name]):
+            state[name] = own[name].detach()
+    return state
+
+
+def _tensors(result: Any) -> Iterator[Tensor]:
+    """Every tensor of a module's result, whatever containers it uses."""
+    for leaf in pytree.tree_leaves(result):
+        if isinstance(leaf, Tensor):
+            yield leaf
+        elif isinstance(leaf, Mapping):
+            yield from _tensors(list(leaf.values()))
+        elif dataclasses.is_dataclass(leaf) and not isinstance(leaf, type):
+            yield from _tensors([getattr(leaf, f.name) for f in dataclasses.fields(leaf)])
 
 
 def _largest_change(before: list[Tensor], after: list[Tensor]) -> float:

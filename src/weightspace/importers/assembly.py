@@ -6,12 +6,14 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from weightspace.graph.axis import Axis, Role
-from weightspace.graph.binding import Factor, LeftOut, Parameter, Piece, Span
+from weightspace.graph.axis import Axis, Rescaling, Role
+from weightspace.graph.binding import Factor, LeftOut, Parameter, Piece, Span, Weighing
 from weightspace.graph.spec import EdgeBlock, GraphSpec, NodeSet
 from weightspace.importers.atoms import Atom
 from weightspace.importers.exporting import Exported
 from weightspace.importers.nesting import chains, nested_within
+from weightspace.importers.rescaling import Factor as Factored
+from weightspace.importers.rescaling import rescalings
 from weightspace.importers.sketch import Holding, Key, Sketch
 from weightspace.importers.trace import Trace
 
@@ -30,6 +32,7 @@ def assemble(exported: Exported, trace: Trace, sketch: Sketch, buffers: set[str]
     axes = tuple(_axis(leaf, name, names, within) for leaf, name in names.items())
     holdings = [p.holdings for p in sketch.places] + [link.holdings for link in sketch.links]
     held = {holding.tensor for own in holdings for holding in own}
+    factors = _rescalings(trace, names)
     return GraphSpec(
         axes,
         tuple(
@@ -38,7 +41,7 @@ def assemble(exported: Exported, trace: Trace, sketch: Sketch, buffers: set[str]
                 tuple(names[leaf] for leaf in place.leaves),
                 place.role,  # type: ignore[arg-type]
                 place.activation,
-                _pieces(place.holdings, names),
+                _pieces(place.holdings, names, factors),
             )
             for place in sketch.places
         ),
@@ -49,7 +52,7 @@ def assemble(exported: Exported, trace: Trace, sketch: Sketch, buffers: set[str]
                 link.target.name,
                 link.kind,
                 tuple(names[leaf] for leaf in link.shared),
-                _pieces(link.holdings, names),
+                _pieces(link.holdings, names, factors),
             )
             for link in sketch.links
         ),
@@ -59,7 +62,41 @@ def assemble(exported: Exported, trace: Trace, sketch: Sketch, buffers: set[str]
             for n, t in exported.state.items()
             if n not in held
         ),
+        tuple(rescaling for rescaling, _ in factors),
     )
+
+
+Factors = list[tuple[Rescaling, Factored]]
+
+
+def _rescalings(trace: Trace, names: Mapping[Atom, str]) -> Factors:
+    """Name the factors after their axes; an axis can have several."""
+    result: Factors = []
+    taken: set[str] = set()
+    for factor in rescalings(trace):
+        if factor.leaf not in names:
+            continue
+        for kind in sorted(factor.kinds):
+            name, count = f"{names[factor.leaf]}.{kind}", 1
+            while name in taken:
+                count += 1
+                name = f"{names[factor.leaf]}.{kind} ({count})"
+            taken.add(name)
+            result.append((Rescaling(name, names[factor.leaf], kind), factor))
+    return result
+
+
+def _weighings(holding: Holding, factors: Factors) -> tuple[Weighing, ...]:
+    """The factors that multiply a region of a tensor."""
+    result = []
+    for rescaling, factor in factors:
+        for tensor, dim, power in factor.uses:
+            if tensor == holding.tensor and any(
+                part.leaf is factor.leaf and side != "feature"
+                for part, side in zip(holding.region[dim].parts, holding.sides[dim], strict=True)
+            ):
+                result.append(Weighing(rescaling.name, dim, power))
+    return tuple(result)
 
 
 def _axis_names(sketch: Sketch) -> dict[Atom, str]:
@@ -86,7 +123,9 @@ def _axis(leaf: Atom, name: str, names: Mapping[Atom, str], within: Mapping[Atom
     return Axis(name, leaf.size, role, permutes, None if parent is None else names[parent], reason)
 
 
-def _pieces(holdings: list[Holding], names: Mapping[Atom, str]) -> tuple[Piece, ...]:
+def _pieces(
+    holdings: list[Holding], names: Mapping[Atom, str], factors: Factors
+) -> tuple[Piece, ...]:
     return tuple(
         Piece(
             holding.tensor,
@@ -106,6 +145,7 @@ def _pieces(holdings: list[Holding], names: Mapping[Atom, str]) -> tuple[Piece, 
                 )
                 for stretch, sides in zip(holding.region, holding.sides, strict=True)
             ),
+            _weighings(holding, factors),
         )
         for holding in holdings
     )

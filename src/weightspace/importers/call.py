@@ -117,6 +117,7 @@ class Call:
             draw or Draw("pass", tuple(inputs)),
             tuple(shape),
             path=self.path,
+            op=self.name,
         )
         if kind == "parameter":
             owners = [v for v in inputs if v.kind == "parameter"]

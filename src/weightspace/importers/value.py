@@ -49,6 +49,7 @@ class Value:
             range of, as long as it is.
         kept: the ranges (tensor, dimension, start, stop) of the tensors that slices left.
         path: the module that made it.
+        op: the operation that made it.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Value:
     roots: frozenset[str] = frozenset()
     dropped: tuple[Dim, ...] = ()
     path: str = ""
+    op: str = ""
     exact: tuple[tuple[str, int, int] | None, ...] = ()
     kept: tuple[tuple[str, int, int, int], ...] = ()
 
