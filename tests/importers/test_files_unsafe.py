@@ -321,6 +321,25 @@ def test_keras_files_hold_their_own_values(tmp_path: Path) -> None:
     refuse(path, "text of type")
 
 
+def test_keras_files_without_h5py_say_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.h5").write_bytes(b"\x89HDF\r\n\x1a\n")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    refuse(tmp_path / "a.h5", "pip install 'weightspace[keras]'")
+
+
+def test_keras_files_that_never_end_are_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endless = tmp_path / "endless.py"
+    endless.write_text("while True:\n    pass\n")
+    monkeypatch.setattr("weightspace.importers.files.keras_file.CHILD", endless)
+    monkeypatch.setattr("weightspace.importers.files.keras_file.SECONDS", 0.2)
+    (tmp_path / "a.h5").write_bytes(b"\x89HDF\r\n\x1a\n")
+    refuse(tmp_path / "a.h5", "it took too long")
+
+
 def test_cut_files_are_refused(tmp_path: Path) -> None:
     for name, write in WRITERS.items():
         write(tmp_path / name)

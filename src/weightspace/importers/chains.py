@@ -15,6 +15,7 @@ from weightspace.graph.spec import GraphSpec
 from weightspace.importers.chain_graph import Activations, sequences_spec
 from weightspace.importers.recognition.layers import Layer
 from weightspace.importers.recognition.recogniser import LayerSequence, Recognition, recognise
+from weightspace.importers.recognition.tensor_names import is_index
 
 MODULE_HINT = "Import the network through its module, with from_module."
 
@@ -187,9 +188,9 @@ def _few(names: list[str]) -> str:
 def named_activations(sequence: LayerSequence, left_out: Mapping[str, str]) -> tuple[str, ...]:
     """The functions that a file names between its layers, as ``0001.relu._`` does."""
     markers = [name.split(".") for name in left_out]
-    operations = [(int(m[0]), m[1]) for m in markers if len(m) > 1 and m[0].isdigit()]
+    operations = [(int(m[0]), m[1]) for m in markers if len(m) > 1 and is_index(m[0])]
     places = [layer.name.split(".")[0] for layer in sequence.matrices]
-    if not all(place.isdigit() for place in places):
+    if not all(is_index(place) for place in places):
         return ("unknown",) * (len(places) - 1)
     names = []
     for before, after in itertools.pairwise(places):

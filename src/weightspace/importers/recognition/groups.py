@@ -9,7 +9,11 @@ from torch import Tensor
 
 from weightspace.importers.recognition.fitting import MisfitError, fit
 from weightspace.importers.recognition.layers import Layer
-from weightspace.importers.recognition.tensor_names import natural_key, stem_and_number
+from weightspace.importers.recognition.tensor_names import (
+    is_index,
+    natural_key,
+    stem_and_number,
+)
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,7 @@ class Group:
 
 def group_layers(layers: Sequence[Layer]) -> list[Group]:
     """Group layers by what their names share, in natural order, and put norms in their places."""
-    counted = [layer for layer in layers if any(part.isdigit() for part in layer.path)]
+    counted = [layer for layer in layers if any(is_index(part) for part in layer.path)]
     named = [layer for layer in layers if layer not in counted]
     groups = [*_by_index(counted, 0), *_by_number(named)]
     hosts = [group for group in groups if group.matrices]
@@ -68,7 +72,7 @@ def _by_index(layers: Sequence[Layer], start: int) -> list[Group]:
     for key, group in members.items():
         place = len(key)
         crowded = {n for n in {la.path[place] for la in group} if _matrices_at(group, place, n) > 1}
-        nested = all(any(p.isdigit() for p in la.path[place + 1 :]) for la in group)
+        nested = all(any(is_index(p) for p in la.path[place + 1 :]) for la in group)
         if crowded and nested:
             for number in sorted({la.path[place] for la in group}, key=int):
                 groups += _by_index([la for la in group if la.path[place] == number], place + 1)
@@ -82,7 +86,7 @@ def _by_index(layers: Sequence[Layer], start: int) -> list[Group]:
 
 
 def _index(layer: Layer, start: int) -> int:
-    return next(i for i, part in enumerate(layer.path) if i >= start and part.isdigit())
+    return next(i for i, part in enumerate(layer.path) if i >= start and is_index(part))
 
 
 def _matrices_at(layers: Sequence[Layer], place: int, number: str) -> int:

@@ -158,7 +158,7 @@ def _make_layer(
             return None
         return Layer(path, "norm", tuple(sizes), weight, bias, statistics)
     shape = tuple(tensors[weight].shape)
-    if statistics or len(shape) > MOST_DIMENSIONS:
+    if statistics or not 2 <= len(shape) <= MOST_DIMENSIONS:
         return None
     kind: LayerKind = "linear" if len(shape) == 2 else "conv"
     (word,) = [parsed.word for parsed in names if parsed.part == "weight"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass
 from typing import Literal
@@ -60,9 +61,9 @@ def parse_name(name: str) -> TensorName:
     *path, last = parts
     if last in WORDS:
         return TensorName(name, tuple(path), WORDS[last], last)
-    if last.isdigit() and path and path[-1] in WORDS:
+    if is_index(last) and path and path[-1] in WORDS:
         return TensorName(name, (*path[:-1], last), WORDS[path[-1]], path[-1])
-    numbered = re.fullmatch(r"([A-Za-z]+)_?(\d+)", last)
+    numbered = re.fullmatch(r"([A-Za-z]+)_?(\d{1,9})", last)
     if numbered and numbered[1] in WORDS:
         return TensorName(name, (*path, numbered[2]), WORDS[numbered[1]], numbered[1])
     layer, _, word = last.rpartition("_")
@@ -71,10 +72,15 @@ def parse_name(name: str) -> TensorName:
     return TensorName(name, tuple(parts), "other")
 
 
+def is_index(part: str) -> bool:
+    """Whether a component of a name is a number that counts."""
+    return part.isdecimal() and len(part) < 10
+
+
 def natural_key(path: tuple[str, ...]) -> tuple[tuple[tuple[int, str], ...], ...]:
     """A sort key by which ``2`` comes before ``10``, and ``fc`` before ``fc1``."""
     return tuple(
-        tuple((int(piece), "") if piece.isdigit() else (-1, piece) for piece in _pieces(part))
+        tuple((int(piece), "") if is_index(piece) else (-1, piece) for piece in _pieces(part))
         for part in path
     )
 
@@ -89,7 +95,7 @@ def stem_and_number(part: str) -> tuple[str, int | None]:
     >>> stem_and_number("conv2d_1"), stem_and_number("fc2"), stem_and_number("head")
     (('conv2d', 1), ('fc', 2), ('head', None))
     """
-    match = re.fullmatch(r"(.*?)_?(\d+)", part)
+    match = re.fullmatch(r"(.*?)_?(\d{1,9})", part)
     if match is None or not match[1]:
         return part, None
     return match[1], int(match[2])
@@ -102,8 +108,8 @@ def untelling_word(name: str) -> str:
     ('downsample', '')
     """
     parts = [part for part in re.split(r"[./]", name) if part]
-    for part, following in zip(parts, [*parts[1:], ""], strict=True):
-        if re.fullmatch(r"layer\d+", part) and following.isdigit():
+    for part, following in itertools.pairwise([*parts, ""]):
+        if re.fullmatch(r"layer\d+", part) and is_index(following):
             return f"{part}.{following}"
         for word in re.split(r"[_\d:]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", part)):
             if word.lower() in UNTELLING:
