@@ -8,7 +8,7 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import arg
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 PICTURES = 12
 DEMO_MODELS = ("ng-gnn-probes", "ng-gnn", "flat-mlp")
+GENTLE: dict[str, Any] = {"translation": 0.1, "rotation": 10.0, "scaling": 0.1, "noise": 0.02}
+"""The augmentation of training networks: as far as a digit keeps its meaning."""
+
 SMALL, MOST_IMAGES, SMALL_IMAGE = 2_000, 10_000, 256
 """Sets up to SMALL images get several networks an image; of larger ones MOST_IMAGES are taken
 unless told otherwise, so that the demo ends within the hour on two cores."""
@@ -61,6 +64,7 @@ def demo(
         learning_rate: of each model, at its highest.
         seed: of everything random.
     """
+    from weightspace.tasks.augmentation import InrAugmentation
     from weightspace.train import Budget
     from weightspace.train.classifier import Settings, train_classifier
     from weightspace.zoo import InrRecipe
@@ -83,6 +87,7 @@ def demo(
         settings = Settings(
             model=name,
             options={"canonical": True},
+            augmentation=InrAugmentation(fit.zoo.spec, **GENTLE),
             seed=seed,
             learning_rate=learning_rate,
             budget=budget,
@@ -242,7 +247,7 @@ def _settings(recipe: InrRecipe, budget: Budget, learning_rate: float) -> dict[s
         "networks": f"SIREN, hidden layers {recipe.hidden}, {recipe.steps} steps of Adam "
         f"at {recipe.learning_rate:g}, {recipe.refits} for each image, variant {recipe.variant}",
         "training": f"at most {budget.epochs} epochs, batches of {budget.batch_size}, AdamW at "
-        f"{learning_rate:g}",
+        f"{learning_rate:g}, canonical signs, augmentation {GENTLE}",
         "seed": str(recipe.seed),
         "machine": f"{platform.machine()}, {torch.get_num_threads()} threads, {platform.system()}",
         "versions": f"weightspace {__version__}, torch {torch.__version__}",
