@@ -1,8 +1,8 @@
 """The representation: specs, neural graphs, symmetry, features. No files, no learning."""
 
 from weightspace.graph.activations import ACTIVATION_COUNT, LAWS, Activation, ActivationLaw
-from weightspace.graph.axis import Axis, Rescaling
-from weightspace.graph.binding import Factor, LeftOut, Parameter, Piece, Span, Weighing
+from weightspace.graph.axis import Axis, Mixing, Rescaling
+from weightspace.graph.binding import Factor, LeftOut, Mixed, Parameter, Piece, Span, Weighing
 from weightspace.graph.canonical import canonical_signs
 from weightspace.graph.chain import ChainLayer, chain_spec, layered_chain_spec
 from weightspace.graph.features import (
@@ -34,6 +34,8 @@ __all__ = [
     "GraphSymmetry",
     "GroupElement",
     "LeftOut",
+    "Mixed",
+    "Mixing",
     "NeuralGraph",
     "NodeSet",
     "Normalisation",

@@ -72,3 +72,20 @@ class Rescaling:
     name: str
     axis: str
     kind: RescalingKind
+
+
+@dataclass(frozen=True, slots=True)
+class Mixing:
+    """An invertible matrix on an axis that leaves the function unchanged.
+
+    Query and key features of an attention head may be mixed by any ``M`` and ``M^-T``, value
+    and output features by ``M`` and ``M^-1``; an axis within another has a matrix for each
+    element of its parents.
+
+    Args:
+        name: unique in a spec.
+        axis: the axis whose neurons are mixed.
+    """
+
+    name: str
+    axis: str

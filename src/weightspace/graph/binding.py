@@ -85,6 +85,15 @@ class Weighing:
 
 
 @dataclass(frozen=True, slots=True)
+class Mixed:
+    """How a mixing acts on a piece: along one dimension, by ``M`` or by ``M^-T``."""
+
+    mixing: str
+    dimension: int
+    inverse: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Piece:
     """A region of a parameter tensor and the meaning of each of its dimensions.
 
@@ -92,6 +101,7 @@ class Piece:
         parameter: the tensor's name in the state dict.
         spans: one for each dimension of the tensor.
         weighings: the rescalings that act on it.
+        mixed: the mixings that act on it.
 
     >>> rows, columns = Factor(3, "out", "target"), Factor(2, "in", "source")
     >>> Piece("0.weight", (Span((rows,)), Span((columns,)))).region
@@ -101,6 +111,7 @@ class Piece:
     parameter: str
     spans: tuple[Span, ...]
     weighings: tuple[Weighing, ...] = ()
+    mixed: tuple[Mixed, ...] = ()
 
     @property
     def factors(self) -> tuple[Factor, ...]:

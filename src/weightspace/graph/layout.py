@@ -170,7 +170,7 @@ def permute_grid(
         assert axis is not None
         if axis not in permutations:
             continue
-        chain = _ancestors(axis, parents)
+        chain = ancestors(axis, parents)
         grid = _permute(
             grid,
             place + offset,
@@ -194,7 +194,7 @@ def _permute(grid: Tensor, place: int, permutation: Tensor, parents: list[int]) 
     )
 
 
-def _ancestors(axis: str, parents: dict[str, str | None]) -> list[str]:
+def ancestors(axis: str, parents: dict[str, str | None]) -> list[str]:
     """The axes an axis is nested in, outermost first."""
     chain: list[str] = []
     parent = parents[axis]
@@ -206,4 +206,4 @@ def _ancestors(axis: str, parents: dict[str, str | None]) -> list[str]:
 
 def _parents_first(axes: Sequence[str | None], parents: dict[str, str | None]) -> list[int]:
     places = [place for place, axis in enumerate(axes) if axis is not None]
-    return sorted(places, key=lambda place: len(_ancestors(str(axes[place]), parents)))
+    return sorted(places, key=lambda place: len(ancestors(str(axes[place]), parents)))

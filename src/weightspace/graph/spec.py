@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, TypeVar
 
 from weightspace.errors import SpecError
 from weightspace.graph.activations import NONE, Activation
-from weightspace.graph.axis import Axis, Rescaling, Role
+from weightspace.graph.axis import Axis, Mixing, Rescaling, Role
 from weightspace.graph.binding import LeftOut, Parameter, Piece
 
 BlockKind = Literal[
@@ -101,6 +101,7 @@ class GraphSpec:
         parameters: every tensor of the state dict that is in the graph.
         left_out: every other tensor of the state dict, with the reason.
         rescalings: the factors of neurons that leave the function unchanged.
+        mixings: the invertible matrices on neurons that leave the function unchanged.
 
     Raises:
         SpecError: names are doubled, references lead nowhere, or a tensor's pieces do not
@@ -118,6 +119,7 @@ class GraphSpec:
     parameters: tuple[Parameter, ...]
     left_out: tuple[LeftOut, ...] = ()
     rescalings: tuple[Rescaling, ...] = ()
+    mixings: tuple[Mixing, ...] = ()
 
     def __post_init__(self) -> None:
         _check_unique("axis", self.axes)
@@ -126,8 +128,9 @@ class GraphSpec:
         names = [p.name for p in self.parameters] + [lo.parameter.name for lo in self.left_out]
         _check_names("parameter", names)
         _check_unique("rescaling", self.rescalings)
-        for rescaling in self.rescalings:
-            self.axis(rescaling.axis)
+        _check_names("mixing", [mixing.name for mixing in self.mixings])
+        for name in [r.axis for r in self.rescalings] + [m.axis for m in self.mixings]:
+            self.axis(name)
         for axis in self.axes:
             if axis.within is not None:
                 self.axis(axis.within)

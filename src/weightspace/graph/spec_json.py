@@ -8,8 +8,8 @@ from typing import Any
 
 from weightspace.errors import SpecError
 from weightspace.graph.activations import Activation
-from weightspace.graph.axis import Axis, Rescaling
-from weightspace.graph.binding import Factor, LeftOut, Parameter, Piece, Span, Weighing
+from weightspace.graph.axis import Axis, Mixing, Rescaling
+from weightspace.graph.binding import Factor, LeftOut, Mixed, Parameter, Piece, Span, Weighing
 from weightspace.graph.spec import EdgeBlock, GraphSpec, NodeSet
 
 
@@ -62,6 +62,7 @@ def spec_from_dict(data: Any) -> GraphSpec:
                 for item in data.get("left_out", [])
             ),
             rescalings=tuple(Rescaling(**item) for item in data.get("rescalings", [])),
+            mixings=tuple(Mixing(**item) for item in data.get("mixings", [])),
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise SpecError("spec", expected="the fields of a graph spec", found=repr(error)) from error
@@ -79,6 +80,7 @@ def _piece(item: dict[str, Any]) -> Piece:
             for span in item["spans"]
         ),
         tuple(Weighing(**weighing) for weighing in item["weighings"]),
+        tuple(Mixed(**mixed) for mixed in item.get("mixed", [])),
     )
 
 

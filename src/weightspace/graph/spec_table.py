@@ -60,6 +60,7 @@ def describe_group(spec: GraphSpec, axis: Axis) -> str:
     if axis.within is not None:
         names[0] += f" within {axis.within}"
     names += [r.kind for r in spec.rescalings if r.axis == axis.name]
+    names += [f"GL_{axis.size}" for m in spec.mixings if m.axis == axis.name]
     return ", ".join(names)
 
 

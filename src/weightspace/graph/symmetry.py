@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from weightspace.errors import SymmetryError
-from weightspace.graph.binding import Piece, Weighing
-from weightspace.graph.layout import permute_grid, piece_grid
+from weightspace.graph.binding import Mixed, Piece, Weighing
+from weightspace.graph.layout import ancestors, permute_grid, piece_grid
 from weightspace.graph.neural_graph import NeuralGraph, State, check_state
 from weightspace.graph.spec import GraphSpec
 
@@ -30,6 +30,7 @@ class GroupElement:
         permutations: ``[size]`` for each axis, ``[*parents' sizes, size]`` for an axis
             within another.
         factors: ``[neurons]`` for each rescaling.
+        matrices: ``[*parents' sizes, neurons, neurons]`` for each mixing, applied last.
 
     Raises:
         SymmetryError: a permutation is not one, or an axis is not the spec's.
@@ -38,6 +39,7 @@ class GroupElement:
     spec: GraphSpec
     permutations: Mapping[str, Tensor]
     factors: Mapping[str, Tensor] = field(default_factory=dict)
+    matrices: Mapping[str, Tensor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, permutation in self.permutations.items():
@@ -99,7 +101,28 @@ class GroupElement:
                 shape = [1] * grid.ndim
                 shape[place + 1] = -1
                 grid = grid * factor.to(grid.dtype).reshape(shape)
+        for mixed in piece.mixed:
+            if mixed.mixing in self.matrices:
+                grid = self._mix(piece, mixed, grid)
         piece_grid(piece, new).copy_(grid)
+
+    def _mix(self, piece: Piece, mixed: Mixed, grid: Tensor) -> Tensor:
+        """Multiply along one factor, with a matrix for each element of its parents."""
+        axis = next(m.axis for m in self.spec.mixings if m.name == mixed.mixing)
+        axes = [factor.axis for factor in piece.factors]
+        before = sum(len(span.factors) for span in piece.spans[: mixed.dimension])
+        place = before + [f.axis for f in piece.spans[mixed.dimension].factors].index(axis)
+        parents = [axes.index(parent) + 1 for parent in ancestors(axis, self._parents)]
+        first = [*parents, place + 1]
+        ends = [*range(len(parents)), -1]
+        moved = grid.movedim(first, ends)
+        matrix = self.matrices[mixed.mixing].to(grid.dtype)
+        if mixed.inverse:
+            matrix = torch.linalg.inv(matrix).transpose(-1, -2)
+        size = matrix.shape[-1]
+        rows = moved.reshape(math.prod(matrix.shape[:-2]), -1, size)
+        mixed_rows = rows @ matrix.reshape(-1, size, size).transpose(-1, -2)
+        return mixed_rows.reshape(moved.shape).movedim(ends, first)
 
     def act_graph(self, graph: NeuralGraph) -> NeuralGraph:
         """Act on a neural graph, its further node features included.
@@ -163,9 +186,10 @@ class SymmetryGroup:
 
         Args:
             generator: the source of randomness.
-            kinds: any of ``"permutation"``, ``"sign"`` and ``"scale"``.
+            kinds: any of ``"permutation"``, ``"sign"``, ``"scale"`` and ``"gl"`` (invertible
+                matrices on query-key and value-output pairs).
         """
-        known = ("permutation", "sign", "scale")
+        known = ("permutation", "sign", "scale", "gl")
         if not set(kinds) <= set(known):
             raise SymmetryError("kinds", expected=f"any of {known}", found=str(kinds))
         permutations = {}
@@ -181,7 +205,19 @@ class SymmetryGroup:
                 factors[rescaling.name] = (
                     torch.exp(0.5 * normal) if rescaling.kind == "scale" else torch.sign(normal)
                 )
-        return GroupElement(self.spec, permutations, factors)
+        matrices = {}
+        if "gl" in kinds:
+            matrices = {m.name: self._matrix(m.axis, generator) for m in self.spec.mixings}
+        return GroupElement(self.spec, permutations, factors, matrices)
+
+    def _matrix(self, name: str, generator: torch.Generator) -> Tensor:
+        """Random rotations with stretched axes: invertible, and far from singular."""
+        size = self.spec.axis(name).size
+        shape = (*self._parent_sizes(name), size, size)
+        normal = torch.randn(shape, generator=generator, dtype=torch.float64)
+        stretch = torch.rand(shape[:-1], generator=generator, dtype=torch.float64) + 0.5
+        rotation: Tensor = torch.linalg.qr(normal).Q
+        return rotation * stretch[..., None, :]
 
     def _permutation(self, name: str, generator: torch.Generator) -> Tensor:
         size, copies = self.spec.axis(name).size, self._copies(name)

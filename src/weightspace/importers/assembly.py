@@ -6,11 +6,12 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from weightspace.graph.axis import Axis, Rescaling, Role
-from weightspace.graph.binding import Factor, LeftOut, Parameter, Piece, Span, Weighing
+from weightspace.graph.axis import Axis, Mixing, Rescaling, Role
+from weightspace.graph.binding import Factor, LeftOut, Mixed, Parameter, Piece, Span, Weighing
 from weightspace.graph.spec import EdgeBlock, GraphSpec, NodeSet
 from weightspace.importers.atoms import Atom
 from weightspace.importers.exporting import Exported
+from weightspace.importers.mixing import Mixture, mixtures
 from weightspace.importers.nesting import chains, nested_within
 from weightspace.importers.rescaling import Factor as Factored
 from weightspace.importers.rescaling import rescalings
@@ -33,6 +34,8 @@ def assemble(exported: Exported, trace: Trace, sketch: Sketch, buffers: set[str]
     holdings = [p.holdings for p in sketch.places] + [link.holdings for link in sketch.links]
     held = {holding.tensor for own in holdings for holding in own}
     factors = _rescalings(trace, names)
+    blends = _mixings(trace, names)
+    acts = (factors, blends)
     return GraphSpec(
         axes,
         tuple(
@@ -41,7 +44,7 @@ def assemble(exported: Exported, trace: Trace, sketch: Sketch, buffers: set[str]
                 tuple(names[leaf] for leaf in place.leaves),
                 place.role,  # type: ignore[arg-type]
                 place.activation,
-                _pieces(place.holdings, names, factors),
+                _pieces(place.holdings, names, acts),
             )
             for place in sketch.places
         ),
@@ -52,7 +55,7 @@ def assemble(exported: Exported, trace: Trace, sketch: Sketch, buffers: set[str]
                 link.target.name,
                 link.kind,
                 tuple(names[leaf] for leaf in link.shared),
-                _pieces(link.holdings, names, factors),
+                _pieces(link.holdings, names, acts),
             )
             for link in sketch.links
         ),
@@ -63,10 +66,35 @@ def assemble(exported: Exported, trace: Trace, sketch: Sketch, buffers: set[str]
             if n not in held
         ),
         tuple(rescaling for rescaling, _ in factors),
+        tuple(mixing for mixing, _ in blends),
     )
 
 
 Factors = list[tuple[Rescaling, Factored]]
+Blends = list[tuple[Mixing, Mixture]]
+
+
+def _mixings(trace: Trace, names: Mapping[Atom, str]) -> Blends:
+    """Name the mixings after the axes; features that nothing permutes can still be mixed."""
+    result: Blends = []
+    for number, mixture in enumerate(mixtures(trace)):
+        if mixture.leaf in names:
+            name = f"{names[mixture.leaf]}.{mixture.pair}"
+            taken = any(mixing.name == name for mixing, _ in result)
+            name = f"{name} ({number})" if taken else name
+            result.append((Mixing(name, names[mixture.leaf]), mixture))
+    return result
+
+
+def _mixed(holding: Holding, blends: Blends) -> tuple[Mixed, ...]:
+    """The mixings that act on a region of a tensor."""
+    return tuple(
+        Mixed(mixing.name, dim, inverse)
+        for mixing, mixture in blends
+        for tensor, dim, inverse in mixture.uses
+        if tensor == holding.tensor
+        and any(part.leaf is mixture.leaf for part in holding.region[dim].parts)
+    )
 
 
 def _rescalings(trace: Trace, names: Mapping[Atom, str]) -> Factors:
@@ -124,7 +152,7 @@ def _axis(leaf: Atom, name: str, names: Mapping[Atom, str], within: Mapping[Atom
 
 
 def _pieces(
-    holdings: list[Holding], names: Mapping[Atom, str], factors: Factors
+    holdings: list[Holding], names: Mapping[Atom, str], acts: tuple[Factors, Blends]
 ) -> tuple[Piece, ...]:
     return tuple(
         Piece(
@@ -145,7 +173,8 @@ def _pieces(
                 )
                 for stretch, sides in zip(holding.region, holding.sides, strict=True)
             ),
-            _weighings(holding, factors),
+            _weighings(holding, acts[0]),
+            _mixed(holding, acts[1]),
         )
         for holding in holdings
     )

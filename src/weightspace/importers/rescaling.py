@@ -161,7 +161,7 @@ class _Follower:
     def _contract(self, value: Value) -> None:
         x, weight, *rest = value.draw.operands
         sides = value.draw.details["sides"]
-        if not _plain(weight) or any(not _plain(bias) or bias.rank != 1 for bias in rest):
+        if not plain(weight) or any(not plain(bias) or bias.rank != 1 for bias in rest):
             self._end(value)
             return
         sources = {leaf for d, s in zip(weight.dims, sides, strict=True) if s == "source"
@@ -173,7 +173,7 @@ class _Follower:
                 if s == "source" and leaf in set(leaves(weight.dims[i]))
             ]
             if leaf in sources and len(dims) == 1:
-                factor.uses.append((*_at(weight, dims[0]), -1))
+                factor.uses.append((*at(weight, dims[0]), -1))
             else:
                 self.spoil([factor])
         rows = [i for i, side in enumerate(sides) if side == "target"]
@@ -183,17 +183,17 @@ class _Follower:
             if leaf in sources and leaf not in self.of(x):
                 # A leaf on both ends without a factor of its own: a grouped layer or an input.
                 continue
-            self._new(value, leaf, [(*_at(weight, rows[0]), 1), *((*_at(b, 0), 1) for b in rest)])
+            self._new(value, leaf, [(*at(weight, rows[0]), 1), *((*at(b, 0), 1) for b in rest)])
 
     def _norm(self, value: Value) -> None:
         self._end(value)
         weight, shifts = value.draw.details["weight"], value.draw.details["shifts"][:1]
-        if weight is None or not _plain(weight) or weight.rank != 1:
+        if weight is None or not plain(weight) or weight.rank != 1:
             return
-        if any(not _plain(shift) or shift.rank != 1 for shift in shifts):
+        if any(not plain(shift) or shift.rank != 1 for shift in shifts):
             return
         for leaf in _single_leaves(weight.dims[0]):
-            self._new(value, leaf, [(*_at(weight, 0), 1), *((*_at(s, 0), 1) for s in shifts)])
+            self._new(value, leaf, [(*at(weight, 0), 1), *((*at(s, 0), 1) for s in shifts)])
 
     def _elementwise(self, value: Value) -> None:
         function = value.draw.details["function"]
@@ -232,7 +232,7 @@ class _Follower:
             self.carried[value] = {k: f for k, f in self.of(kept).items() if k in present}
 
 
-def _plain(value: Value) -> bool:
+def plain(value: Value) -> bool:
     """Whether a value is a tensor of the state dict, its dimensions moved at most."""
     return (
         value.kind == "parameter"
@@ -243,7 +243,8 @@ def _plain(value: Value) -> bool:
     )
 
 
-def _at(value: Value, dim: int) -> tuple[str, int]:
+def at(value: Value, dim: int) -> tuple[str, int]:
+    """The tensor and the dimension of it that a value's dimension is."""
     exact = value.exact[dim]
     assert exact is not None
     return exact[0], exact[1]
