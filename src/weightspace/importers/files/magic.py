@@ -31,10 +31,10 @@ def kind_of(path: Path) -> Kind:
         return _kind_of_archive(path)
     if head.startswith(b"\x89HDF\r\n\x1a\n"):
         return "keras"
+    if _is_safetensors(head, size):  # first: a header's length may begin like a pickle
+        return "safetensors"
     if head[:1] == b"\x80":
         return _kind_of_pickle(path, head)
-    if _is_safetensors(head, size):
-        return "safetensors"
     if head.lstrip()[:1] == b"{":
         return "index"
     raise _unknown(path, head)
