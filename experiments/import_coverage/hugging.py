@@ -119,7 +119,9 @@ def _small(model_type: str) -> Any:
 
 
 def _narrow_text(model_type: str) -> Any:
-    widths = {k: v for k, v in _WIDTHS.items() if k not in ("head_dim", "dim", "embed_dim", "num_heads")}
+    widths = {
+        k: v for k, v in _WIDTHS.items() if k not in ("head_dim", "dim", "embed_dim", "num_heads")
+    }
     return _set(_fresh(model_type), widths | _DEPTHS | {**_COMMON, "image_size": 224})
 
 

@@ -33,9 +33,21 @@ def write_table(which: str, rows: dict[str, dict[str, Any]]) -> None:
                  ("parameters", "nodes", "edges", "axes", "permutable", "log_order")),
                  shown, r.get("seconds", "")]  # fmt: skip
         lines.append("| " + " | ".join(map(str, cells)) + " |")
-    lines += ["", "## What did not succeed", "", "| network | stage | reason |", "| --- | --- | --- |"]
+    lines += [
+        "",
+        "## What did not succeed",
+        "",
+        "| network | stage | reason |",
+        "| --- | --- | --- |",
+    ]
     for name, r in rows.items():
         if r["stage"] != "ok":
             reason = str(r.get("error", f"change {r.get('max_relative_change')}"))
-            lines.append(f"| {name} | {r['stage']} | {reason[:300].replace('|', '/').replace(chr(10), ' ')} |")
+            if r.get("rounding_change", 0) > 1e-4:
+                reason += (
+                    f"; not continuous: rounding alone changes it by {r['rounding_change']:.2g}"
+                )
+            lines.append(
+                f"| {name} | {r['stage']} | {reason[:300].replace('|', '/').replace(chr(10), ' ')} |"
+            )
     (HERE / "results" / f"{which}.md").write_text("\n".join(lines) + "\n")

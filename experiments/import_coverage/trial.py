@@ -11,6 +11,7 @@ from torch import nn
 
 import weightspace
 from weightspace.errors import TraceError
+from weightspace.graph.graph_symmetry import GraphSymmetry, largest_change
 
 Built = tuple[nn.Module, Any]
 
@@ -56,9 +57,11 @@ def measure(module: nn.Module, inputs: Any, graph: Any) -> dict[str, Any]:
     if not check.max_relative_change <= 1e-4:
         # Deep networks with sharp attention amplify rounding: double precision decides.
         row = {"single_precision_change": check.max_relative_change}
-        check = weightspace.from_module(module.double(), _double(inputs)).symmetry.check(
-            module, _double(inputs), samples=2
+        inputs = _double(inputs)
+        check = weightspace.from_module(module.double(), inputs).symmetry.check(
+            module, inputs, samples=2
         )
+        row["rounding_change"] = rounding_change(module, inputs)
     else:
         row = {}
     covered = sum(p.numel for p in spec.parameters if not p.buffer)
@@ -77,6 +80,26 @@ def measure(module: nn.Module, inputs: Any, graph: Any) -> dict[str, Any]:
         "fixed_hidden": sum(not axis.permutes for axis in hidden),
         "log_order": round(graph.symmetry.log_order, 1),
     }
+
+
+def rounding_change(module: nn.Module, inputs: Any) -> float:
+    """The change of the outputs when every parameter is off by one part in 10^12.
+
+    Networks that sort or pick the best of equal scores are not continuous: rounding alone
+    changes their outputs, and a check by running them says nothing.
+    """
+    runner = GraphSymmetry(weightspace.from_module(module, inputs))
+    state = runner.graph.state_dict()
+    generator = torch.Generator().manual_seed(2)
+    noisy = {
+        name: t * (1 + 1e-12 * torch.randn(t.shape, generator=generator, dtype=t.dtype))
+        if t.is_floating_point()
+        else t
+        for name, t in state.items()
+    }
+    with torch.no_grad():
+        before = runner.run(module, state, inputs)
+        return largest_change(before, runner.run(module, noisy, inputs))
 
 
 def stir(module: nn.Module, seed: int = 0) -> nn.Module:

@@ -8,8 +8,6 @@ import torch
 from trial import Built, stir
 
 
-
-
 def names(which: str) -> list[str]:
     """All of torchvision's models; the smallest model of each timm family."""
     if which == "torchvision":

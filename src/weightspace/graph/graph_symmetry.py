@@ -87,18 +87,19 @@ class GraphSymmetry:
         module.eval()
         try:
             with torch.no_grad():
-                before = self._run(module, state, inputs)
+                before = self.run(module, state, inputs)
                 change = 0.0
                 for _ in range(samples):
                     element = self.group.sample(generator, kinds=kinds)
-                    after = self._run(module, element.act_state(state), inputs)
-                    change = max(change, _largest_change(before, after))
+                    after = self.run(module, element.act_state(state), inputs)
+                    change = max(change, largest_change(before, after))
         finally:
             for part, training in modes:
                 part.training = training
         return SymmetryReport(change, samples, kinds)
 
-    def _run(self, module: nn.Module, state: State, inputs: Inputs) -> list[Tensor]:
+    def run(self, module: nn.Module, state: State, inputs: Inputs) -> list[Tensor]:
+        """Every floating-point output of a module with a state dict in place of its own."""
         # A tied tensor is given under its first name only: the module ties the rest itself.
         twins = {item.parameter.name for item in self.graph.spec.left_out if item.same_as}
         own = {name: tensor for name, tensor in state.items() if name not in twins}
@@ -138,7 +139,7 @@ def _tensors(result: Any) -> Iterator[Tensor]:
             yield from _tensors([getattr(leaf, f.name) for f in dataclasses.fields(leaf)])
 
 
-def _largest_change(before: list[Tensor], after: list[Tensor]) -> float:
+def largest_change(before: list[Tensor], after: list[Tensor]) -> float:
     """The largest change of any output, relative to that output's largest finite value."""
     change = 0.0
     for old, new in zip(before, after, strict=True):

@@ -73,7 +73,11 @@ class GroupElement:
         return self._act(stacked, squeeze=False)
 
     def _act(self, stacked: State, *, squeeze: bool) -> dict[str, Tensor]:
-        result = {name: tensor.detach().clone() for name, tensor in stacked.items()}
+        moving = {piece.parameter for piece in self.spec.pieces}
+        result = {
+            name: tensor.detach().clone() if name in moving else tensor.detach()
+            for name, tensor in stacked.items()
+        }
         done: set[tuple[str, object]] = set()
         for piece in self.spec.pieces:
             key = (piece.parameter, piece.cells)

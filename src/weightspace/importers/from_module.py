@@ -36,8 +36,12 @@ def from_module(module: nn.Module, example_inputs: Inputs) -> NeuralGraph:
     """
     exported = export(module, example_inputs)
     spec = spec_of(exported, module)
-    stacked = {name: t.detach().clone()[None] for name, t in exported.state.items()}
-    return NeuralGraph.from_stacked(spec, stacked)
+    stacked = {name: t.detach()[None] for name, t in exported.state.items()}
+    # Only what still is the module's memory is copied: large networks are copied once.
+    own = {t.untyped_storage().data_ptr() for t in stacked.values()}
+    return NeuralGraph.from_stacked(spec, stacked).map(
+        lambda t: t.clone() if t.untyped_storage().data_ptr() in own else t
+    )
 
 
 def module_spec(module: nn.Module, example_inputs: Inputs) -> GraphSpec:
