@@ -160,3 +160,21 @@ def test_partly_used_tensors_are_in_the_graph_whole() -> None:
     graph.symmetry.check(net, X).require(1e-9)
     assert torch.equal(graph.state_dict()["places"], net.places)
     assert not graph.spec.left_out
+
+
+def test_modules_that_cache_are_run_afresh() -> None:
+    class Caching(Summing):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale, self.cache = nn.Parameter(torch.randn(8)), {}
+
+        def forward(self, x: Tensor) -> Tensor:
+            if "scale" not in self.cache:
+                self.cache["scale"] = self.scale.exp()
+            return self.second(self.first(x) * self.cache["scale"])
+
+    net = stir(Caching())
+    graph = from_module(net, X)
+    assert net.cache == {}
+    assert "scale" in {p.name for p in graph.spec.parameters}
+    graph.symmetry.check(net, X).require(1e-9)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 from weightspace.errors import SymmetryError
+from weightspace.graph.caches import no_memory
 from weightspace.graph.neural_graph import NeuralGraph, State
 from weightspace.graph.symmetry import GroupElement, SymmetryGroup, SymmetryReport
 
@@ -104,10 +105,11 @@ class GraphSymmetry:
         twins = {item.parameter.name for item in self.graph.spec.left_out if item.same_as}
         own = {name: tensor for name, tensor in state.items() if name not in twins}
         args = (inputs,) if isinstance(inputs, Tensor) else inputs
-        if isinstance(args, Mapping):
-            result = torch.func.functional_call(module, own, (), dict(args))
-        else:
-            result = torch.func.functional_call(module, own, tuple(args))
+        with no_memory(module):
+            if isinstance(args, Mapping):
+                result = torch.func.functional_call(module, own, (), dict(args))
+            else:
+                result = torch.func.functional_call(module, own, tuple(args))
         found = list(_tensors(result))
         numbers = [x for x in found if x.is_floating_point() or x.is_complex()]
         if not numbers:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.export import ExportedProgram
 
 from weightspace.errors import TraceError
+from weightspace.graph.caches import no_memory
 
 Inputs = Tensor | tuple[Any, ...] | Mapping[str, Any]
 
@@ -72,7 +73,7 @@ def export(module: nn.Module, example_inputs: Inputs) -> Exported:
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:
-        with torch.no_grad(), warnings.catch_warnings():
+        with torch.no_grad(), warnings.catch_warnings(), no_memory(module):
             warnings.simplefilter("ignore")
             program = torch.export.export(module, args, kwargs, strict=False)
             program = program.run_decompositions(_decompositions())
