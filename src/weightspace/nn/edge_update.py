@@ -11,6 +11,8 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from weightspace.nn.cached_parts import cached_parts
+from weightspace.nn.fusion import compiled, fusing
 from weightspace.nn.plan import Edges, Plan
 
 
@@ -82,13 +84,46 @@ def pair_silu(
 class _PairSilu(Function):
     @staticmethod
     def forward(ctx: Any, edges: Tensor, target: Tensor, source: Tensor) -> Tensor:
-        total = (edges + target).add_(source)
+        ctx.fused = fusing()
+        if ctx.fused:
+            ctx.save_for_backward(edges, target, source)
+            fused: Tensor = compiled(_fused_forward)(edges, target, source)
+            return fused
+        total, result = torch.empty_like(edges), torch.empty_like(edges)
+        for part in cached_parts(len(edges), edges[0].numel()):
+            torch.add(edges[part], target[part], out=total[part])
+            total[part].add_(source[part])
+            torch.ops.aten.silu.out(total[part], out=result[part])
         ctx.save_for_backward(total)
-        return F.silu(total)
+        return result
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        if ctx.fused:
+            fused: tuple[Tensor, Tensor, Tensor] = compiled(_fused_backward)(
+                grad, *ctx.saved_tensors
+            )
+            return fused
         (total,) = ctx.saved_tensors
-        d_edges = torch.ops.aten.silu_backward(grad, total)
-        return d_edges, d_edges.sum(3, keepdim=True), d_edges.sum(2, keepdim=True)
+        d_edges = torch.empty_like(total)
+        d_target = total.new_empty(*total.shape[:3], 1, total.shape[4])
+        d_source = total.new_empty(*total.shape[:2], 1, *total.shape[3:])
+        for part in cached_parts(len(total), total[0].numel()):
+            torch.ops.aten.silu_backward.grad_input(
+                grad[part], total[part], grad_input=d_edges[part]
+            )
+            torch.sum(d_edges[part], 3, keepdim=True, out=d_target[part])
+            torch.sum(d_edges[part], 2, keepdim=True, out=d_source[part])
+        return d_edges, d_target, d_source
+
+
+def _fused_forward(edges: Tensor, target: Tensor, source: Tensor) -> Tensor:
+    return F.silu(edges + target + source)
+
+
+def _fused_backward(
+    grad: Tensor, edges: Tensor, target: Tensor, source: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    d_edges = torch.ops.aten.silu_backward(grad, edges + target + source)
+    return d_edges, d_edges.sum(3, keepdim=True), d_edges.sum(2, keepdim=True)

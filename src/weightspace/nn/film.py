@@ -16,8 +16,8 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-CACHED_VALUES = 1 << 18
-"""Values of one buffer: a megabyte, so that a handful of buffers stay in a core's cache."""
+from weightspace.nn.cached_parts import CACHED_VALUES, cached_parts
+from weightspace.nn.fusion import compiled, fusing
 
 
 class Aggregate(NamedTuple):
@@ -77,6 +77,11 @@ class _FilmAggregate(Function):
         ctx: Any, film: Tensor, receiver: Tensor, sender: Tensor, over: int
     ) -> tuple[Tensor, ...]:
         ctx.over = over
+        ctx.fused = fusing()
+        if ctx.fused:
+            ctx.save_for_backward(film, receiver, sender)
+            fused: tuple[Tensor, ...] = compiled(_fused_forward)(film, receiver, sender, over)
+            return fused
         shape = [size for place, size in enumerate(film.shape[:-1]) if place != over]
         outputs = tuple(film.new_empty(*shape, receiver.shape[-1]) for _ in range(4))
         buffers = _Buffers(film, 2)
@@ -94,20 +99,23 @@ class _FilmAggregate(Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
-        film, receiver, sender, minimum, maximum = ctx.saved_tensors
         over, across = ctx.over, 5 - ctx.over
+        if ctx.fused:
+            return *compiled(_fused_backward)(*ctx.saved_tensors, over, *grads), None
+        film, receiver, sender, minimum, maximum = ctx.saved_tensors
         d_film, d_receiver, d_sender = (torch.empty_like(x) for x in (film, receiver, sender))
-        buffers = _Buffers(film, 3)
+        buffers = _Buffers(film, 4)
         for part in buffers.parts:
-            pair, message, mask = buffers.cut(part)
+            pair, message, mask, d_message = buffers.cut(part)
             d_total, d_squares, d_min, d_max = (grad[part].unsqueeze(over) for grad in grads)
             scale, _ = film[part].chunk(2, -1)
-            d_scale, d_message = d_film[part].chunk(2, -1)
+            d_scale, d_shift = d_film[part].chunk(2, -1)
             _message(film[part], receiver[part], sender[part], pair, message)
             torch.addcmul(d_total, message, 2 * d_squares, out=d_message)
             for extreme, grad in ((minimum, d_min), (maximum, d_max)):
                 torch.eq(message, extreme[part].unsqueeze(over), out=mask)
                 d_message.addcmul_(mask, grad / mask.sum(over, keepdim=True))
+            d_shift.copy_(d_message)
             torch.mul(d_message, pair, out=d_scale)
             d_pair = torch.mul(d_message, scale, out=pair)
             torch.sum(d_pair, over, keepdim=True, out=d_receiver[part])
@@ -122,14 +130,42 @@ def _message(film: Tensor, receiver: Tensor, sender: Tensor, pair: Tensor, messa
     torch.addcmul(shift, scale, pair, out=message)
 
 
+def _fused_forward(film: Tensor, receiver: Tensor, sender: Tensor, over: int) -> tuple[Tensor, ...]:
+    """The plain formula, for a compiler that fuses it into one pass."""
+    scale, shift = film.chunk(2, -1)
+    message = scale * (receiver + sender) + shift
+    return (
+        message.sum(over),
+        (message * message).sum(over),
+        message.amin(over),
+        message.amax(over),
+    )
+
+
+def _fused_backward(
+    film: Tensor, receiver: Tensor, sender: Tensor, over: int, *grads: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The plain gradient. The extremes are found again, since a fused sum may round otherwise."""
+    d_total, d_squares, d_min, d_max = (grad.unsqueeze(over) for grad in grads)
+    scale, shift = film.chunk(2, -1)
+    pair = receiver + sender
+    message = scale * pair + shift
+    d_message = d_total + 2 * message * d_squares
+    for extreme, grad in ((message.amin(over, True), d_min), (message.amax(over, True), d_max)):
+        mask = (message == extreme).to(message.dtype)
+        d_message = d_message + mask * (grad / mask.sum(over, keepdim=True))
+    d_pair = d_message * scale
+    d_film = torch.cat([d_message * pair, d_message], dim=-1)
+    return d_film, d_pair.sum(over, keepdim=True), d_pair.sum(5 - over, keepdim=True)
+
+
 class _Buffers:
     """Ranges of the batch whose messages fit the cache, and buffers for one of them."""
 
     def __init__(self, film: Tensor, count: int) -> None:
-        batch, *inner, width = film.shape
-        values = film[0].numel() // 2
-        step = max(1, min(batch, CACHED_VALUES // values))
-        self.parts = [slice(start, min(start + step, batch)) for start in range(0, batch, step)]
+        *inner, width = film.shape[1:]
+        self.parts = cached_parts(len(film), film[0].numel() // 2, CACHED_VALUES)
+        step = self.parts[0].stop
         self._whole = [film.new_empty(step, *inner, width // 2) for _ in range(count)]
 
     def cut(self, part: slice) -> Iterator[Tensor]:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 
 
 class FourierFeatures(nn.Module):
@@ -37,5 +41,26 @@ class FourierFeatures(nn.Module):
 
     def forward(self, x: Float[Tensor, "... channels"]) -> Float[Tensor, "... width"]:
         """Lift the values."""
-        angles = x @ self.frequencies
-        return torch.cat([angles.sin(), angles.cos()], dim=-1)
+        features: Tensor = _SineCosine.apply(x @ self.frequencies)  # type: ignore[no-untyped-call]
+        return features
+
+
+class _SineCosine(Function):
+    """Sines and cosines side by side, written to their place at once."""
+
+    @staticmethod
+    def forward(ctx: Any, angles: Tensor) -> Tensor:
+        half = angles.shape[-1]
+        features = angles.new_empty(*angles.shape[:-1], 2 * half)
+        torch.sin(angles, out=features[..., :half])
+        torch.cos(angles, out=features[..., half:])
+        ctx.save_for_backward(features)
+        return features
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        (features,) = ctx.saved_tensors
+        (sine, cosine), (d_sine, d_cosine) = features.chunk(2, -1), grad.chunk(2, -1)
+        d_angles: Tensor = d_sine * cosine - d_cosine * sine
+        return d_angles
