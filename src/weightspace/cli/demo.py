@@ -39,7 +39,7 @@ def demo(
     refits: int | None = None,
     hidden: tuple[int, ...] | None = None,
     steps: int | None = None,
-    epochs: int = 20,
+    epochs: int = 16,
     batch_size: int = 64,
     learning_rate: float = 2e-3,
     seed: int = 0,
