@@ -6,12 +6,18 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from weightspace.importers.checkpoint import from_checkpoint
     from weightspace.importers.from_module import from_module
+    from weightspace.importers.onnx import from_onnx
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "from_module"]
+__all__ = ["__version__", "from_checkpoint", "from_module", "from_onnx"]
 
-_HOMES = {"from_module": "weightspace.importers.from_module"}
+_HOMES = {
+    "from_checkpoint": "weightspace.importers.checkpoint",
+    "from_module": "weightspace.importers.from_module",
+    "from_onnx": "weightspace.importers.onnx",
+}
 
 
 def __getattr__(name: str) -> Any:
