@@ -60,8 +60,8 @@ def build(model_type: str) -> Built:
 
 
 def _classes(model_type: str) -> list[Any]:
-    from transformers.models.auto import modeling_auto
     from transformers import CONFIG_MAPPING
+    from transformers.models.auto import modeling_auto
 
     kind = CONFIG_MAPPING[model_type]
     found = []

@@ -63,6 +63,7 @@ def warm_up(which: str) -> None:
 
     torch.set_num_threads(1)
     import trial
+
     import weightspace
 
     assert trial

@@ -131,7 +131,7 @@ def describe(inputs: Any) -> str:
 
 def _same(one: torch.Tensor, two: torch.Tensor) -> bool:
     return one.dtype == two.dtype and bool(torch.equal(one, two) or
-        (one.isnan() == two.isnan()).all() and torch.equal(one.nan_to_num(), two.nan_to_num()))  # fmt: skip
+        ((one.isnan() == two.isnan()).all() and torch.equal(one.nan_to_num(), two.nan_to_num())))  # fmt: skip
 
 
 def _double(inputs: Any) -> Any:
