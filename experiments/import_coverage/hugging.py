@@ -9,29 +9,83 @@ import torch
 from trial import Built, stir
 
 _WIDTHS = {
-    "hidden_size": 32, "d_model": 32, "n_embd": 32, "dim": 32, "embed_dim": 32, "embedding_size": 32,
-    "projection_dim": 16, "intermediate_size": 48, "ffn_dim": 48, "encoder_ffn_dim": 48,
-    "decoder_ffn_dim": 48, "n_inner": 48, "d_ff": 48, "d_kv": 8, "head_dim": 8, "moe_intermediate_size": 24,
-    "shared_expert_intermediate_size": 24, "num_attention_heads": 4, "n_head": 4, "n_heads": 4,
-    "num_heads": 4, "encoder_attention_heads": 4, "decoder_attention_heads": 4,
-    "num_key_value_heads": 2, "num_kv_heads": 2, "attention_heads": 4, "decoder_hidden_size": 32,
-    "word_embed_proj_dim": 32, "q_lora_rank": 16, "kv_lora_rank": 16, "qk_rope_head_dim": 8,
-    "qk_nope_head_dim": 8, "v_head_dim": 8, "qk_head_dim": 16, "num_experts": 4, "num_local_experts": 4,
-    "n_routed_experts": 4, "num_experts_per_tok": 2, "n_group": 1, "topk_group": 1,
-    "moe_num_experts": 4, "moe_topk": 2, "vision_embed_dim": 32, "conv_dim_": 32,
-    "d_embed": 32, "d_inner": 48, "d_head": 8, "encoder_hidden_size": 32, "mlp_dim": 48,
-    "cross_attention_hidden_size": 32, "out_hidden_size": 32,
-}  # fmt: skip
+    "hidden_size": 32,
+    "d_model": 32,
+    "n_embd": 32,
+    "dim": 32,
+    "embed_dim": 32,
+    "embedding_size": 32,
+    "projection_dim": 16,
+    "intermediate_size": 48,
+    "ffn_dim": 48,
+    "encoder_ffn_dim": 48,
+    "decoder_ffn_dim": 48,
+    "n_inner": 48,
+    "d_ff": 48,
+    "d_kv": 8,
+    "head_dim": 8,
+    "moe_intermediate_size": 24,
+    "shared_expert_intermediate_size": 24,
+    "num_attention_heads": 4,
+    "n_head": 4,
+    "n_heads": 4,
+    "num_heads": 4,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "num_kv_heads": 2,
+    "attention_heads": 4,
+    "decoder_hidden_size": 32,
+    "word_embed_proj_dim": 32,
+    "q_lora_rank": 16,
+    "kv_lora_rank": 16,
+    "qk_rope_head_dim": 8,
+    "qk_nope_head_dim": 8,
+    "v_head_dim": 8,
+    "qk_head_dim": 16,
+    "num_experts": 4,
+    "num_local_experts": 4,
+    "n_routed_experts": 4,
+    "num_experts_per_tok": 2,
+    "n_group": 1,
+    "topk_group": 1,
+    "moe_num_experts": 4,
+    "moe_topk": 2,
+    "vision_embed_dim": 32,
+    "conv_dim_": 32,
+    "d_embed": 32,
+    "d_inner": 48,
+    "d_head": 8,
+    "encoder_hidden_size": 32,
+    "mlp_dim": 48,
+    "cross_attention_hidden_size": 32,
+    "out_hidden_size": 32,
+}
 _DEPTHS = {
-    "num_hidden_layers": 2, "n_layer": 2, "n_layers": 2, "num_layers": 2, "encoder_layers": 2,
-    "decoder_layers": 2, "depth": 2, "num_encoder_layers": 2, "num_decoder_layers": 2,
-    "decoder_num_hidden_layers": 2, "encoder_num_hidden_layers": 2, "num_decoder_blocks": 2,
+    "num_hidden_layers": 2,
+    "n_layer": 2,
+    "n_layers": 2,
+    "num_layers": 2,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "depth": 2,
+    "num_encoder_layers": 2,
+    "num_decoder_layers": 2,
+    "decoder_num_hidden_layers": 2,
+    "encoder_num_hidden_layers": 2,
+    "num_decoder_blocks": 2,
     "num_hidden_groups": 1,
-}  # fmt: skip
+}
 _COMMON = {
-    "vocab_size": 120, "use_cache": False, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
-    "image_size": 64, "max_position_embeddings": 256, "layerdrop": 0.0,
-}  # fmt: skip
+    "vocab_size": 120,
+    "use_cache": False,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "image_size": 64,
+    "max_position_embeddings": 256,
+    "layerdrop": 0.0,
+}
 
 
 def model_types() -> list[str]:
@@ -66,14 +120,22 @@ def _classes(model_type: str) -> list[Any]:
     kind = CONFIG_MAPPING[model_type]
     found = []
     for name in (
-        "MODEL_FOR_CAUSAL_LM_MAPPING", "MODEL_FOR_MASKED_LM_MAPPING",
-        "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING", "MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING",
-        "MODEL_FOR_CTC_MAPPING", "MODEL_FOR_AUDIO_CLASSIFICATION_MAPPING", "MODEL_MAPPING",
-        "MODEL_FOR_DEPTH_ESTIMATION_MAPPING", "MODEL_FOR_OBJECT_DETECTION_MAPPING",
-        "MODEL_FOR_SEMANTIC_SEGMENTATION_MAPPING", "MODEL_FOR_PRETRAINING_MAPPING",
-        "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING", "MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING",
-        "MODEL_FOR_BACKBONE_MAPPING", "MODEL_FOR_IMAGE_TO_IMAGE_MAPPING",
-    ):  # fmt: skip
+        "MODEL_FOR_CAUSAL_LM_MAPPING",
+        "MODEL_FOR_MASKED_LM_MAPPING",
+        "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING",
+        "MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING",
+        "MODEL_FOR_CTC_MAPPING",
+        "MODEL_FOR_AUDIO_CLASSIFICATION_MAPPING",
+        "MODEL_MAPPING",
+        "MODEL_FOR_DEPTH_ESTIMATION_MAPPING",
+        "MODEL_FOR_OBJECT_DETECTION_MAPPING",
+        "MODEL_FOR_SEMANTIC_SEGMENTATION_MAPPING",
+        "MODEL_FOR_PRETRAINING_MAPPING",
+        "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING",
+        "MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING",
+        "MODEL_FOR_BACKBONE_MAPPING",
+        "MODEL_FOR_IMAGE_TO_IMAGE_MAPPING",
+    ):
         mapping = getattr(modeling_auto, name, None)
         if mapping is None:
             continue
@@ -90,9 +152,9 @@ def _set(config: Any, values: dict[str, Any]) -> Any:
         old = getattr(config, key, None)
         if old is None or isinstance(old, (list, tuple, dict)) or callable(old):
             continue
-        if isinstance(value, int) and isinstance(old, (int, float)) and old < value and old >= 0:
-            if not isinstance(old, bool) and key not in _COMMON:
-                continue
+        number = isinstance(old, int | float) and not isinstance(old, bool)
+        if isinstance(value, int) and number and 0 <= old < value and key not in _COMMON:
+            continue
         try:
             setattr(config, key, value)
         except Exception:
@@ -126,8 +188,17 @@ def _narrow_text(model_type: str) -> Any:
 
 
 def _shallow(model_type: str) -> Any:
-    return _set(_fresh(model_type), _DEPTHS | {"vocab_size": 120, "use_cache": False, "pad_token_id": 0,
-                                               "bos_token_id": 1, "eos_token_id": 2})  # fmt: skip
+    return _set(
+        _fresh(model_type),
+        _DEPTHS
+        | {
+            "vocab_size": 120,
+            "use_cache": False,
+            "pad_token_id": 0,
+            "bos_token_id": 1,
+            "eos_token_id": 2,
+        },
+    )
 
 
 def _default_but_shallow(model_type: str) -> Any:
@@ -159,23 +230,38 @@ def _candidates(model: Any, config: Any) -> list[dict[str, Any]]:
     mels = _find(config, "num_mel_bins", 80) or 80
     bank: dict[str, list[Any]] = {
         "input_ids": [ids],
-        "pixel_values": [images, torch.randn(1, 4, channels, size, size, generator=generator),
-                         torch.randn(1, 3, 224, 224, generator=generator),
-                         torch.randn(1, 3, 64, 64, generator=generator)],
-        "input_values": [torch.randn(1, 4000, generator=generator),
-                         torch.randn(1, 64, 64, generator=generator),
-                         torch.randn(1, 1024, 128, generator=generator),
-                         torch.randn(1, 1, 2000, generator=generator)],
-        "input_features": [torch.randn(1, 64, mels, generator=generator),
-                           torch.randn(1, mels, 3000, generator=generator),
-                           torch.randn(1, mels, 128, generator=generator)],
+        "pixel_values": [
+            images,
+            torch.randn(1, 4, channels, size, size, generator=generator),
+            torch.randn(1, 3, 224, 224, generator=generator),
+            torch.randn(1, 3, 64, 64, generator=generator),
+        ],
+        "input_values": [
+            torch.randn(1, 4000, generator=generator),
+            torch.randn(1, 64, 64, generator=generator),
+            torch.randn(1, 1024, 128, generator=generator),
+            torch.randn(1, 1, 2000, generator=generator),
+        ],
+        "input_features": [
+            torch.randn(1, 64, mels, generator=generator),
+            torch.randn(1, mels, 3000, generator=generator),
+            torch.randn(1, mels, 128, generator=generator),
+        ],
         "decoder_input_ids": [ids[:, :8]],
-        "past_values": [torch.randn(1, _find(config, "context_length", 32) or 32, channels, generator=generator)],
-    }  # fmt: skip
+        "past_values": [
+            torch.randn(1, _find(config, "context_length", 32) or 32, channels, generator=generator)
+        ],
+    }
     extra = {"use_cache": False} if "use_cache" in names else {}
     seq2seq = {"decoder_input_ids": ids[:, :8]} if "decoder_input_ids" in names else {}
-    mains = [getattr(model, "main_input_name", "input_ids"), "input_ids", "pixel_values",
-             "input_values", "input_features", "past_values"]  # fmt: skip
+    mains = [
+        getattr(model, "main_input_name", "input_ids"),
+        "input_ids",
+        "pixel_values",
+        "input_values",
+        "input_features",
+        "past_values",
+    ]
     result: list[dict[str, Any]] = []
     for main in dict.fromkeys(mains):
         if main in names or main == mains[0]:

@@ -46,8 +46,11 @@ def main() -> None:
     print(f"{len(todo)} of {len(names)} networks to run", flush=True)
     for name, row in in_processes(todo, build, options):
         rows[name] = row
-        print(f"{name}: {row['stage']} {row.get('max_relative_change', '')} "
-              f"{row.get('error', '')[:200]} ({row.get('seconds')} s)", flush=True)  # fmt: skip
+        print(
+            f"{name}: {row['stage']} {row.get('max_relative_change', '')} "
+            f"{row.get('error', '')[:200]} ({row.get('seconds')} s)",
+            flush=True,
+        )
         if options.only and row["stage"] != "ok":
             print(json.dumps(row, indent=1), flush=True)
         write_rows(options.list, rows)
@@ -72,7 +75,8 @@ def warm_up(which: str) -> None:
         import transformers
         from transformers import PreTrainedModel
 
-        assert transformers and PreTrainedModel
+        assert transformers
+        assert PreTrainedModel
 
 
 def load(which: str) -> tuple[list[str], Any]:

@@ -29,9 +29,16 @@ def write_table(which: str, rows: dict[str, dict[str, Any]]) -> None:
     for name, r in rows.items():
         change = r.get("max_relative_change")
         shown = "" if change is None else f"{change:.1e}"
-        cells = [name, r["stage"], *(r.get(k, "") for k in
-                 ("parameters", "nodes", "edges", "axes", "permutable", "log_order")),
-                 shown, r.get("seconds", "")]  # fmt: skip
+        cells = [
+            name,
+            r["stage"],
+            *(
+                r.get(k, "")
+                for k in ("parameters", "nodes", "edges", "axes", "permutable", "log_order")
+            ),
+            shown,
+            r.get("seconds", ""),
+        ]
         lines.append("| " + " | ".join(map(str, cells)) + " |")
     lines += [
         "",
@@ -48,6 +55,7 @@ def write_table(which: str, rows: dict[str, dict[str, Any]]) -> None:
                     f"; not continuous: rounding alone changes it by {r['rounding_change']:.2g}"
                 )
             lines.append(
-                f"| {name} | {r['stage']} | {reason[:300].replace('|', '/').replace(chr(10), ' ')} |"
+                f"| {name} | {r['stage']} | "
+                f"{reason[:300].replace('|', '/').replace(chr(10), ' ')} |"
             )
     (HERE / "results" / f"{which}.md").write_text("\n".join(lines) + "\n")

@@ -130,8 +130,10 @@ def describe(inputs: Any) -> str:
 
 
 def _same(one: torch.Tensor, two: torch.Tensor) -> bool:
-    return one.dtype == two.dtype and bool(torch.equal(one, two) or
-        ((one.isnan() == two.isnan()).all() and torch.equal(one.nan_to_num(), two.nan_to_num())))  # fmt: skip
+    return one.dtype == two.dtype and bool(
+        torch.equal(one, two)
+        or ((one.isnan() == two.isnan()).all() and torch.equal(one.nan_to_num(), two.nan_to_num()))
+    )
 
 
 def _double(inputs: Any) -> Any:
