@@ -12,6 +12,7 @@ from tyro.extras import SubcommandApp
 
 from weightspace import __version__
 from weightspace.cli.demo import demo
+from weightspace.cli.inspect import inspect
 from weightspace.cli.predict import predict
 from weightspace.cli.render import render
 from weightspace.cli.train import train
@@ -35,6 +36,7 @@ def app() -> SubcommandApp:
     commands.command(zoo, name="zoo")
     commands.command(train)
     commands.command(predict)
+    commands.command(inspect)
     commands.command(render)
     return commands
 
