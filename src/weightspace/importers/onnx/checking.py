@@ -74,7 +74,7 @@ def _run(
 
 
 def _in_runtime(model: onnx.ModelProto, feeds: dict[str, Any], outputs: list[str]) -> list[Any]:
-    import onnxruntime  # type: ignore[import-untyped]  # noqa: PLC0415 (optional)
+    import onnxruntime  # noqa: PLC0415 (optional)
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
