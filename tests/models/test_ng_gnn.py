@@ -61,10 +61,10 @@ def test_node_states_are_equivariant(spec: GraphSpec, seed: int) -> None:
     model = make(spec)
     element = SymmetryGroup(spec).sample(torch.Generator().manual_seed(seed))
 
-    def states(g: NeuralGraph) -> list[torch.Tensor]:
-        return model.propagate(
-            plan_of(spec), model.nodes(g), [g.edges[block.name] for block in spec.blocks]
-        )
+    def states(g: NeuralGraph) -> tuple[torch.Tensor, ...]:
+        plan = plan_of(spec)
+        weights = [g.edges[block.name] for block in spec.blocks]
+        return plan.split(model.propagate(plan, torch.cat(model.nodes(g), dim=1), weights))
 
     for node_set, one, two in zip(
         spec.node_sets, states(graph), states(element.act_graph(graph)), strict=True

@@ -36,13 +36,13 @@ class NGGNNLayer(nn.Module):
         self.dropout = dropout
 
     def forward(
-        self, plan: Plan, nodes: list[Tensor], edges: Edges, written: LinearMap | None
-    ) -> tuple[list[Tensor], Edges, LinearMap | None]:
+        self, plan: Plan, nodes: Tensor, edges: Edges, written: LinearMap | None
+    ) -> tuple[Tensor, Edges, LinearMap | None]:
         """Update node and edge states.
 
         Args:
             plan: the spec's blocks.
-            nodes: a state tensor for each node set.
+            nodes: the states of all node sets, one after the other.
             edges: the edges' states before the map ``written``.
             written: the linear map the edges' last writer left to its readers.
 
@@ -61,7 +61,7 @@ class NGGNNLayer(nn.Module):
         )
         nodes = self.messages(plan, nodes, filmed)
         edges = self.update(plan, nodes, lifted, lift.bias)
-        nodes = [F.dropout(F.silu(self.norm(x)), self.dropout, self.training) for x in nodes]
+        nodes = F.dropout(F.silu(self.norm(nodes)), self.dropout, self.training)
         return nodes, edges, LinearMap.of(self.update.out)
 
 
@@ -145,7 +145,8 @@ class NGGNN(Metanetwork):
         if self.probes is not None:
             nodes = [state + seen for state, seen in zip(nodes, self.probes(graph), strict=True)]
         weights = [normal.edges[block.name] for block in graph.spec.blocks]
-        states = self.propagate(plan_of(graph.spec), nodes, weights)
+        plan = plan_of(graph.spec)
+        states = plan.split(self.propagate(plan, torch.cat(nodes, dim=1), weights))
         ends = [
             state
             for state, node_set in zip(states, graph.spec.node_sets, strict=True)
@@ -160,13 +161,13 @@ class NGGNN(Metanetwork):
         return result
 
     def propagate(
-        self, plan: Plan, nodes: list[Tensor], weights: Sequence[Tensor]
-    ) -> list[Float[Tensor, "batch neurons d"]]:
+        self, plan: Plan, nodes: Float[Tensor, "batch neurons d"], weights: Sequence[Tensor]
+    ) -> Float[Tensor, "batch neurons d"]:
         """Pass messages: node states after the last layer.
 
         Args:
             plan: the spec's blocks.
-            nodes: the first states of each node set.
+            nodes: the first states of all node sets, one after the other.
             weights: the edge features of each block.
         """
         edges = self.edges(weights)

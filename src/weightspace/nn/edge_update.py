@@ -36,7 +36,7 @@ class EdgeUpdate(nn.Module):
     def forward(
         self,
         plan: Plan,
-        nodes: list[Float[Tensor, "batch neurons d"]],
+        nodes: Float[Tensor, "batch neurons d"],
         lifted: Edges,
         bias: Float[Tensor, " d"],
     ) -> Edges:
@@ -44,13 +44,12 @@ class EdgeUpdate(nn.Module):
 
         Args:
             plan: the spec's blocks.
-            nodes: the updated node states.
+            nodes: the updated states of all node sets, one after the other.
             lifted: ``W_e e_ij`` without its bias, for all edges.
             bias: that bias; it is added to the nodes' part, which is far smaller.
         """
-        flat = torch.cat(nodes, dim=1)
-        receivers = torch.split(self.receiver(flat) + bias, list(plan.sizes), dim=1)
-        senders = torch.split(self.sender(flat), list(plan.sizes), dim=1)
+        receivers = plan.split(self.receiver(nodes) + bias)
+        senders = plan.split(self.sender(nodes))
         updated = []
         for block, (along, against) in zip(plan.blocks, lifted, strict=True):
             target, source = block.target, block.source

@@ -37,8 +37,8 @@ class Aggregate(NamedTuple):
             torch.maximum(self.maximum, other.maximum),
         )
 
-    def statistics(self, count: int) -> Float[Tensor, "... 4d"]:
-        """Mean, minimum, maximum and deviation of ``count`` messages."""
+    def statistics(self, count: Tensor) -> Float[Tensor, "... 4d"]:
+        """Mean, minimum, maximum and deviation of ``count`` messages at each neuron."""
         mean = self.total / count
         variance = (self.squares / count - mean * mean).clamp_min(0.0)
         deviation = (variance + 1e-5).sqrt()

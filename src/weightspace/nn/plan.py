@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -70,6 +71,15 @@ class Plan:
     sizes: tuple[int, ...]
     blocks: tuple[BlockPlan, ...]
     degrees: tuple[int, ...]
+
+    def split(self, nodes: Float[Tensor, "batch neurons d"]) -> tuple[Tensor, ...]:
+        """Cut the states of all nodes into those of each node set."""
+        return torch.split(nodes, list(self.sizes), dim=1)
+
+    def degree_column(self, like: Tensor) -> Float[Tensor, "neurons 1"]:
+        """The degree of every neuron, of a tensor's type and place."""
+        degrees, sizes = torch.tensor(self.degrees), torch.tensor(self.sizes)
+        return degrees.repeat_interleave(sizes).unsqueeze(1).to(like)
 
 
 @lru_cache(maxsize=256)

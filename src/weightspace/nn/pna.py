@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -38,42 +36,38 @@ class PNALayer(nn.Module):
         self.register_buffer("delta", torch.tensor(delta))
 
     def forward(
-        self,
-        plan: Plan,
-        nodes: list[Float[Tensor, "batch neurons d"]],
-        film: Edges,
-    ) -> list[Float[Tensor, "batch neurons d"]]:
+        self, plan: Plan, nodes: Float[Tensor, "batch neurons d"], film: Edges
+    ) -> Float[Tensor, "batch neurons d"]:
         """Update the node states.
 
         Args:
             plan: the spec's blocks.
-            nodes: a state tensor for each node set.
+            nodes: the states of all node sets, one after the other.
             film: ``[s, t]`` of all edges.
         """
-        flat = torch.cat(nodes, dim=1)
         receive, send = self.message.weight.chunk(2, dim=1)
-        receivers = torch.split(flat @ receive.T + self.message.bias, list(plan.sizes), dim=1)
-        senders = torch.split(flat @ send.T, list(plan.sizes), dim=1)
-        found: list[Aggregate | None] = [None] * len(nodes)
+        receivers = plan.split(nodes @ receive.T + self.message.bias)
+        senders = plan.split(nodes @ send.T)
+        found: list[Aggregate | None] = [None] * len(plan.sizes)
         for block, edges in zip(plan.blocks, film, strict=True):
             for place, part in _pass_messages(block, edges, receivers, senders):
                 before = found[place]
                 found[place] = part if before is None else before.merge(part)
-        return list(torch.split(self._update(plan, flat, found), list(plan.sizes), dim=1))
-
-    def _update(self, plan: Plan, flat: Tensor, found: list[Aggregate | None]) -> Tensor:
-        statistics = []
-        for aggregate, degree, size in zip(found, plan.degrees, plan.sizes, strict=True):
-            if aggregate is None:
-                shape = (flat.shape[0], size, AGGREGATORS * SCALERS * flat.shape[-1])
-                statistics.append(flat.new_zeros(shape))
-                continue
-            plain = aggregate.statistics(degree)
-            amplified = plain * (math.log(degree + 1) / self.delta)
-            statistics.append(torch.cat([plain, amplified], dim=-1))
-        features: Tensor = torch.cat([flat, torch.cat(statistics, dim=1)], dim=-1)
-        updated: Tensor = self.out(self.post(features))
+        degrees = plan.degree_column(nodes)
+        plain = _join(found, plan, nodes).statistics(degrees.clamp_min(1))
+        amplified = plain * (torch.log(degrees + 1) / self.delta)
+        updated: Tensor = self.out(self.post(torch.cat([nodes, plain, amplified], dim=-1)))
         return updated
+
+
+def _join(found: list[Aggregate | None], plan: Plan, nodes: Tensor) -> Aggregate:
+    """The aggregates of all node sets, one after the other; zero where nothing arrives."""
+    none = [nodes.new_zeros(len(nodes), size, nodes.shape[-1]) for size in plan.sizes]
+    parts = [
+        Aggregate(*[zero] * 4) if part is None else part
+        for part, zero in zip(found, none, strict=True)
+    ]
+    return Aggregate(*(torch.cat(values, dim=1) for values in zip(*parts, strict=True)))
 
 
 def _pass_messages(
