@@ -41,6 +41,11 @@ def model(
 ) -> Any:
     from onnx import TensorProto, helper, numpy_helper
 
+    seen: set[str] = set()
+    for place, one in enumerate(nodes):
+        # onnxruntime wants every node's name once.
+        one.name = f"{one.name} {place}" if one.name in seen else one.name
+        seen.add(one.name)
     graph = helper.make_graph(
         list(nodes),
         "test",

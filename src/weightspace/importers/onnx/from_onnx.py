@@ -6,6 +6,7 @@ import os
 from dataclasses import replace
 
 from weightspace.graph.neural_graph import NeuralGraph
+from weightspace.importers.files.guard import reading
 from weightspace.importers.from_module import from_module
 from weightspace.importers.onnx.building import build
 from weightspace.importers.onnx.checking import check_outputs
@@ -49,7 +50,9 @@ def onnx_module(
     """
     subject = os.fspath(path)
     model = read_model(path)
-    network = build(model, example_inputs(model, input_shapes, subject), subject)
+    # Damaged files can parse and still hold nonsense, such as names that are no text.
+    with reading(subject, "an ONNX model"):
+        network = build(model, example_inputs(model, input_shapes, subject), subject)
     if check:
         check_outputs(network, model, subject)
     return network
