@@ -69,3 +69,19 @@ class FileError(WeightspaceError):
 
 class TraceError(WeightspaceError):
     """A network that cannot be followed: the operation, where it stands, and its shapes."""
+
+
+def require_between(name: str, value: float, low: float, high: float) -> None:
+    """Check that an option lies in its range.
+
+    Raises:
+        ModelError: it does not, or is not a number.
+
+    >>> require_between("epochs", 3, 1, 10)
+    """
+    if not low <= value <= high:
+        raise ModelError(name, expected=f"a value from {low:g} to {high:g}", found=str(value))
+
+
+LARGEST_SEED = 2**31 - 1
+"""Seeds of every kind are accepted up to this."""

@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import save_file
 
 from weightspace.cli.main import main
-from weightspace.zoo import Zoo
+from weightspace.zoo import Zoo, ZooWriter
 
 SMALL = [
     "--train-images",
@@ -186,6 +186,49 @@ def test_models_and_zoos_in_the_wrong_place(demo: Path, tmp_path: Path) -> None:
     assert "ng-gnn" in fails("train", demo / "zoo", "--model", "gnn", "--out", tmp_path / "t")
     message = fails("train", demo / "zoo", "--column", "colour", "--out", tmp_path / "t")
     assert "label" in message
+
+
+def test_options_out_of_range_claim_no_folder(demo: Path, tmp_path: Path) -> None:
+    zoo, out = demo / "zoo", tmp_path / "t"
+    for option, value in (
+        ("--learning-rate", "-1"),
+        ("--learning-rate", "nan"),
+        ("--batch-size", "0"),
+        ("--epochs", "0"),
+        ("--weight-decay", "-1"),
+        ("--seed", "-5"),
+    ):
+        with pytest.raises(SystemExit) as stopped:
+            main(["train", str(zoo), "--out", str(out), f"{option}={value}"])
+        assert stopped.value.code == 2, option
+        assert not out.exists()
+    for option, value in (("--steps", "0"), ("--refits", "0"), ("--learning-rate", "inf")):
+        with pytest.raises(SystemExit) as stopped:
+            main(["zoo", "fit-inrs", "--out", str(out), f"{option}={value}"])
+        assert stopped.value.code == 2, option
+
+
+def test_another_zoo_is_another_training(demo: Path, tmp_path: Path) -> None:
+    for name, shift in (("a", 0), ("b", 3)):
+        zoo = Zoo.open(demo / "zoo")
+        rows = [{"label": (label + shift) % 10} for label in zoo.column("label").tolist()]
+        writer = ZooWriter(tmp_path / name, specs=[zoo.spec], recipe={})
+        writer.write_part(0, zoo.states(range(len(zoo))), rows)
+        writer.finish(splits={split: zoo.split(split).tolist() for split in zoo.splits})
+    train = ["train", "--model", "flat-mlp", "--epochs", "1", "--out", str(tmp_path / "t")]
+    main([*train, str(tmp_path / "a")])
+    with pytest.raises(SystemExit) as stopped:
+        main([*train, str(tmp_path / "b")])
+    assert stopped.value.code == 2
+
+
+def test_huge_weights_are_a_failure_not_a_class(
+    demo: Path, network: dict[str, torch.Tensor], tmp_path: Path
+) -> None:
+    save_file({name: tensor * 1e30 for name, tensor in network.items()}, tmp_path / "h.safetensors")
+    model = demo / "models" / "flat-mlp" / "model.safetensors"
+    message = fails("predict", model, tmp_path / "h.safetensors", "--out", tmp_path / "p.csv")
+    assert "h.safetensors" in message
 
 
 def test_train_and_render(demo: Path, network: dict[str, torch.Tensor], tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import lightning.pytorch as pl
@@ -9,7 +10,7 @@ import pytest
 import torch
 
 from tests.train.zoos import SPEC, labelled_zoo
-from weightspace.errors import FileError
+from weightspace.errors import FileError, ModelError
 from weightspace.models import NGGNN, Requirements
 from weightspace.tasks.batches import batches
 from weightspace.tasks.classification import ClassificationTask, classify
@@ -67,7 +68,8 @@ def test_it_learns_and_logs(zoo: Zoo, tmp_path: Path) -> None:
     assert fitted.best_score > 0.6  # chance is a third
     assert fitted.history[-1]["train_loss"] < fitted.history[0]["train_loss"]
     assert fitted.seconds > 0
-    assert {"last.ckpt", "best.ckpt", "metrics.csv"} <= {p.name for p in tmp_path.iterdir()}
+    assert {"last.ckpt", "best.ckpt"} <= {p.name for p in tmp_path.iterdir()}
+    assert list(tmp_path.glob("logs/*/metrics.csv"))
     networks = zoo.split("validation")
     said = classify(task.model, SPEC, [zoo.states(networks)])
     right = said.probabilities.argmax(1) == torch.as_tensor(zoo.column("label")[networks])
@@ -104,3 +106,42 @@ def test_a_damaged_checkpoint_is_an_error(zoo: Zoo, tmp_path: Path) -> None:
     (tmp_path / "last.ckpt").write_bytes(data[: len(data) // 2])
     with pytest.raises(FileError, match=r"last\.ckpt"):
         train(zoo, tmp_path, epochs=2)
+
+
+@pytest.mark.parametrize("content", [{}, [], {"state_dict": {}, "epoch": 0}])
+def test_a_checkpoint_of_something_else_is_an_error(
+    content: object, zoo: Zoo, tmp_path: Path
+) -> None:
+    torch.save(content, tmp_path / "last.ckpt")
+    with pytest.raises(FileError, match=r"last\.ckpt"):
+        train(zoo, tmp_path, epochs=1)
+
+
+def test_a_copied_folder_goes_on_by_itself(zoo: Zoo, tmp_path: Path) -> None:
+    _, one = train(zoo, tmp_path / "a", epochs=2)
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    _, two = train(zoo, tmp_path / "b", epochs=2)
+    assert one == two
+
+
+def test_a_full_disk_leaves_the_last_checkpoint_whole(
+    zoo: Zoo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(Interrupted):
+        train(zoo, tmp_path, epochs=4, stop=2)
+    before = (tmp_path / "last.ckpt").read_bytes()
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("weightspace.train.fitting.os.fsync", full)
+    with pytest.raises(FileError, match="No space left"):
+        train(zoo, tmp_path, epochs=4)
+    assert (tmp_path / "last.ckpt").read_bytes() == before
+    assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
+
+
+@pytest.mark.parametrize("options", [{"epochs": 0}, {"batch_size": -1}, {"patience": 0}])
+def test_budgets_out_of_range(options: dict[str, int]) -> None:
+    with pytest.raises(ModelError, match="a value from"):
+        Budget(**options)

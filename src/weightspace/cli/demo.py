@@ -73,9 +73,9 @@ def demo(
     count = len(chosen.train) + len(chosen.test)
     small = chosen.shape[0] * chosen.shape[1] <= SMALL_IMAGE
     recipe = InrRecipe(
-        hidden=hidden or ((16, 16) if small else (32, 32)),
-        steps=steps or (100 if small else 200),
-        refits=refits or (5 if count <= SMALL else 1),
+        hidden=hidden if hidden is not None else ((16, 16) if small else (32, 32)),
+        steps=steps if steps is not None else (100 if small else 200),
+        refits=refits if refits is not None else (5 if count <= SMALL else 1),
         seed=seed,
     )
     say(f"{count} images of {chosen.name}, {recipe.refits} network(s) each")
@@ -139,8 +139,15 @@ def _fit(images: ImageSet, folder: Path, recipe: InrRecipe) -> _Fit:
     zoo = fit_inr_zoo(images, folder, recipe=recipe)
     if fresh:
         write_json(clock, {"networks": len(zoo), "seconds": time.monotonic() - before})
-    seconds = json.loads(clock.read_text())["seconds"] if clock.is_file() else None
-    return _Fit(zoo, seconds)
+    return _Fit(zoo, _seconds(clock))
+
+
+def _seconds(clock: Path) -> float | None:
+    """The time kept beside a zoo, if there is one that can be read."""
+    try:
+        return float(json.loads(clock.read_text())["seconds"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _write(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -89,6 +90,15 @@ def _predict(
     chances = classify(model, spec, [stacked]).probabilities
     rows = []
     for file, row in zip(good, chances.tolist(), strict=True):
+        if not all(map(math.isfinite, row)):
+            failures.append(
+                FileError(
+                    file,
+                    expected="weights of the training networks' size",
+                    found="weights so large that no prediction is a number",
+                )
+            )
+            continue
         best = max(range(len(row)), key=row.__getitem__)
         rows.append(
             {

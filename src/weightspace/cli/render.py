@@ -8,11 +8,16 @@ from typing import TYPE_CHECKING
 from tyro.conf import Positional
 
 from weightspace.cli.output import say, write_json
+from weightspace.errors import DataError, ModelError, require_between
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from weightspace.graph import GraphSpec
+
+
+MOST_PIXELS = 8192
+"""The largest side of an image: its values take 256 MB a channel in single precision."""
 
 
 def render(
@@ -42,6 +47,10 @@ def render(
 
     from weightspace.zoo import render as render_networks
 
+    require_between("height", height, 1, MOST_PIXELS)
+    require_between("width", height if width is None else width, 1, MOST_PIXELS)
+    if source.is_dir() and not networks:
+        raise DataError("networks", expected="numbers of networks in the zoo", found="none")
     if source.is_dir():
         spec, stacked = _from_zoo(source, networks)
         names = [f"{source.name}-{network}" for network in networks]
@@ -49,6 +58,12 @@ def render(
         spec, stacked = _from_file(source, w0=w0, offset=offset)
         names = [source.stem]
     images = render_networks(spec, stacked, height, width)
+    if images.shape[-1] not in (1, 3, 4):
+        raise ModelError(
+            source, expected="networks with 1, 3 or 4 output channels", found=str(images.shape[-1])
+        )
+    if not bool(images.isfinite().all()):
+        raise DataError(source, expected="networks with finite values", found="NaN or infinity")
     out.mkdir(parents=True, exist_ok=True)
     paths = []
     for name, image in zip(names, images, strict=True):

@@ -137,4 +137,12 @@ def _rebuild(header: dict[str, Any], tensors: dict[str, torch.Tensor]) -> SavedM
     if header["spec"] is not None:
         model.normaliser = Normaliser.empty(spec_from_dict(header["spec"]))
     model.load_state_dict(tensors)
+    bad = [key for key, value in tensors.items() if not bool(torch.isfinite(value).all())]
+    if bad:
+        raise ValueError(f"values that are not finite in {bad[0]}")
+    classes = header["task"].get("classes", [])
+    if header["task"].get("kind") == "classification" and (
+        not isinstance(classes, list) or len(classes) != model.outputs
+    ):
+        raise ValueError(f"{model.outputs} outputs and classes {classes!r}")
     return SavedModel(model.eval(), header["name"], header["task"], header["versions"])

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torchmetrics.functional.classification import multiclass_confusion_matrix
 
-from weightspace.errors import DataError, FileError
+from weightspace.errors import LARGEST_SEED, DataError, FileError, require_between
 from weightspace.models import Metanetwork, Requirements, make_model, save_model
 from weightspace.tasks.batches import batches
 from weightspace.tasks.classification import Augmentation, ClassificationTask, classify
@@ -52,6 +52,11 @@ class Settings:
     augmentation: Augmentation | None = None
     seed: int = 0
     progress: bool = True
+
+    def __post_init__(self) -> None:
+        require_between("learning rate", self.learning_rate, 1e-12, 1e6)
+        require_between("weight decay", self.weight_decay, 0.0, 1e6)
+        require_between("seed", self.seed, 0, LARGEST_SEED)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +100,6 @@ def train_classifier(zoo: Zoo, folder: Path, settings: Settings) -> Outcome:
         ModelError: the model cannot read the networks.
         Interrupted: Ctrl-C; the last whole epoch is saved.
     """
-    _claim(folder, zoo, settings)
     torch.manual_seed(settings.seed)
     parts = {name: _Part.read(zoo, name, settings.column) for name in ("train", "val", "test")}
     classes = Classes.of([label for part in parts.values() for label in part.values])
@@ -105,6 +109,7 @@ def train_classifier(zoo: Zoo, folder: Path, settings: Settings) -> Outcome:
         outputs=len(classes),
         options=settings.options,
     )
+    _claim(folder, zoo, settings)
     model.fit_normalisation(zoo.graph(parts["train"].networks))
     task = ClassificationTask(
         model,
@@ -148,7 +153,7 @@ def train_classifier(zoo: Zoo, folder: Path, settings: Settings) -> Outcome:
 def _claim(folder: Path, zoo: Zoo, settings: Settings) -> None:
     """Keep the settings in the folder, so that only the same training goes on there."""
     wanted = {
-        "zoo": hashlib.sha256(json.dumps(zoo.recipe, sort_keys=True).encode()).hexdigest()[:16],
+        "zoo": hashlib.sha256((zoo.path / "zoo.json").read_bytes()).hexdigest()[:16],
         "spec": zoo.spec.fingerprint,
         **{key: str(value) for key, value in asdict(settings).items() if key != "progress"},
     }
@@ -156,6 +161,8 @@ def _claim(folder: Path, zoo: Zoo, settings: Settings) -> None:
     try:
         if path.is_file():
             found = json.loads(path.read_text())
+            if not isinstance(found, dict):
+                raise ValueError(f"{type(found).__name__} instead of settings")
             other = [key for key in wanted if found.get(key) != wanted[key]]
             if other:
                 raise FileError(

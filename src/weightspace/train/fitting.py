@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 import warnings
 from collections.abc import Iterator, Sequence
@@ -14,11 +15,12 @@ from typing import Any
 
 import lightning.pytorch as pl
 import torch
+from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint, RichProgressBar
 from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
 from torch.utils.data import DataLoader
 
-from weightspace.errors import FileError
+from weightspace.errors import FileError, require_between
 from weightspace.train.allocator import keep_freed_memory
 
 
@@ -37,6 +39,12 @@ class Budget:
     batch_size: int = 64
     patience: int = 10
     clip: float = 10.0
+
+    def __post_init__(self) -> None:
+        require_between("epochs", self.epochs, 1, 1_000_000)
+        require_between("batch size", self.batch_size, 1, 1_000_000)
+        require_between("patience", self.patience, 1, 1_000_000)
+        require_between("clip", self.clip, 0.0, 1e30)
 
 
 @dataclass(frozen=True)
@@ -109,14 +117,13 @@ def fit_task(
             num_sanity_val_steps=0,
             log_every_n_steps=1,
             default_root_dir=folder,
+            plugins=[_AtomicCheckpoints()],
         )
         _run(trainer, task, train, validation, folder / "last.ckpt")
-    chosen = _load(Path(best.best_model_path))
+    chosen = _load(folder / "best.ckpt")
     task.load_state_dict(chosen["state_dict"])
-    assert best.best_model_score is not None
-    return Fitted(
-        record.history, record.seconds, int(chosen["epoch"]), float(best.best_model_score)
-    )
+    epoch = int(chosen["epoch"])
+    return Fitted(record.history, record.seconds, epoch, record.history[epoch][monitor])
 
 
 def _run(
@@ -127,7 +134,14 @@ def _run(
     last: Path,
 ) -> None:
     if last.is_file():
-        _load(last)
+        missing = {"state_dict", "epoch", *_RESUMED} - set(_load(last))
+        if missing:
+            raise FileError(
+                last,
+                expected="the state of a training",
+                found=f"a file without {', '.join(sorted(missing))}",
+                hint="Delete the folder to train from the beginning.",
+            )
     try:
         trainer.fit(
             task, train, validation, weights_only=True, ckpt_path=last if last.is_file() else None
@@ -159,15 +173,50 @@ def _load(path: Path) -> dict[str, Any]:
             path,
             expected="a checkpoint of this training",
             found=str(error)[:200],
-            hint="Delete the file to train from the beginning.",
+            hint="Delete the folder to train from the beginning.",
         ) from error
+    if not isinstance(checkpoint, dict) or not {"state_dict", "epoch"} <= set(checkpoint):
+        raise FileError(
+            path,
+            expected="a checkpoint of this training",
+            found="something else",
+            hint="Delete the folder to train from the beginning.",
+        )
     return checkpoint
 
 
+_RESUMED = ("loops", "callbacks", "optimizer_states", "lr_schedulers")
+
+
+class _AtomicCheckpoints(TorchCheckpointIO):
+    """Writes a checkpoint beside its place and moves it there, so it is never half a file."""
+
+    def save_checkpoint(
+        self, checkpoint: dict[str, Any], path: Any, storage_options: Any | None = None
+    ) -> None:
+        place = Path(path)
+        temporary = place.with_name(f".{place.name}.{os.getpid()}")
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with temporary.open("wb") as file:
+                torch.save(checkpoint, file)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(place)
+        except (OSError, RuntimeError) as error:
+            temporary.unlink(missing_ok=True)
+            raise FileError(
+                place,
+                expected="a place with room for a checkpoint",
+                found=str(error)[:200],
+                hint="Free some space; the epochs before this one are kept.",
+            ) from error
+
+
 def _loggers(folder: Path) -> Sequence[Logger]:
-    loggers: list[Logger] = [CSVLogger(folder, name="", version="")]
+    loggers: list[Logger] = [CSVLogger(folder, name="logs")]
     if find_spec("tensorboard") is not None:
-        loggers.append(TensorBoardLogger(folder, name="", version="tensorboard"))
+        loggers.append(TensorBoardLogger(folder, name="tensorboard", version=""))
     return loggers
 
 

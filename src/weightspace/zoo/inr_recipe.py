@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from weightspace.errors import ModelError
+from weightspace.errors import LARGEST_SEED, ModelError, require_between
 from weightspace.zoo.images import ImageSet
 from weightspace.zoo.inr_fit import LEARNING_RATE, fit_inrs
 from weightspace.zoo.progress import network_progress
@@ -59,8 +59,15 @@ class InrRecipe:
     validation: float = 0.1
 
     def __post_init__(self) -> None:
-        if self.refits < 1:
-            raise ModelError("refits", expected="at least 1", found=str(self.refits))
+        require_between("refits", self.refits, 1, 1_000_000)
+        require_between("steps", self.steps, 1, 1_000_000_000)
+        require_between("learning rate", self.learning_rate, 1e-12, 1e3)
+        require_between("seed", self.seed, 0, LARGEST_SEED)
+        require_between("validation", self.validation, 0.0, 0.99)
+        if self.target_psnr is not None:
+            require_between("target PSNR", self.target_psnr, 0.0, 1000.0)
+        if not self.hidden:
+            raise ModelError("hidden", expected="at least one hidden layer", found="none")
         if self.refits > 1 and self.variant.shared_init is not None:
             raise ModelError(
                 "refits",

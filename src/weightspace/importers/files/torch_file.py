@@ -67,6 +67,15 @@ def _check_archive(file: BinaryIO, subject: object) -> bool:
         members = {member.filename: member for member in archive.infolist()}
         for key, nbytes in storages.items():
             _check_record(members.get(f"{folder}data/{key}"), key, nbytes, subject)
+        with reading(subject, "a checkpoint whose records have their checksums"):
+            damaged = archive.testzip()
+        if damaged is not None:
+            raise FileError(
+                f"{subject}, record {damaged}",
+                expected="its checksum",
+                found="another one: the file is damaged",
+                hint="Copy or download the file again.",
+            )
         return all(m.compress_type == zipfile.ZIP_STORED for m in members.values())
 
 
