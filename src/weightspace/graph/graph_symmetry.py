@@ -13,7 +13,9 @@ from torch.utils import _pytree as pytree
 
 from weightspace.errors import SymmetryError
 from weightspace.graph.caches import no_memory
+from weightspace.graph.lazy_state import ActedState, GraphState
 from weightspace.graph.neural_graph import NeuralGraph, State
+from weightspace.graph.substitution import substituted
 from weightspace.graph.symmetry import GroupElement, SymmetryGroup, SymmetryReport
 
 Inputs = Tensor | tuple[Any, ...] | Mapping[str, Any]
@@ -83,7 +85,7 @@ class GraphSymmetry:
             SymmetryError: the module gives no numbers to compare.
         """
         generator = generator or torch.Generator().manual_seed(0)
-        state = _without_copies(self.graph.state_dict(index), module)
+        state = GraphState(self.graph, index, own=module.state_dict())
         modes = [(part, part.training) for part in module.modules()]
         module.eval()
         try:
@@ -92,7 +94,7 @@ class GraphSymmetry:
                 change = 0.0
                 for _ in range(samples):
                     element = self.group.sample(generator, kinds=kinds)
-                    after = self.run(module, element.act_state(state), inputs)
+                    after = self.run(module, ActedState(element, state), inputs)
                     change = max(change, largest_change(before, after))
         finally:
             for part, training in modes:
@@ -101,15 +103,9 @@ class GraphSymmetry:
 
     def run(self, module: nn.Module, state: State, inputs: Inputs) -> list[Tensor]:
         """Every floating-point output of a module with a state dict in place of its own."""
-        # A tied tensor is given under its first name only: the module ties the rest itself.
-        twins = {item.parameter.name for item in self.graph.spec.left_out if item.same_as}
-        own = {name: tensor for name, tensor in state.items() if name not in twins}
         args = (inputs,) if isinstance(inputs, Tensor) else inputs
-        with no_memory(module):
-            if isinstance(args, Mapping):
-                result = torch.func.functional_call(module, own, (), dict(args))
-            else:
-                result = torch.func.functional_call(module, own, tuple(args))
+        with no_memory(module), substituted(module, state):
+            result = module(**args) if isinstance(args, Mapping) else module(*args)
         found = list(_tensors(result))
         numbers = [x for x in found if x.is_floating_point() or x.is_complex()]
         if not numbers:
@@ -119,15 +115,6 @@ class GraphSymmetry:
                 found=f"{len(found)} tensors of other types",
             )
         return numbers
-
-
-def _without_copies(state: dict[str, Tensor], module: nn.Module) -> dict[str, Tensor]:
-    """The module's own tensors where they are equal, so that large networks fit in memory."""
-    own = module.state_dict()
-    for name in list(state):
-        if name in own and torch.equal(own[name], state[name]):
-            state[name] = own[name].detach()
-    return state
 
 
 def _tensors(result: Any) -> Iterator[Tensor]:

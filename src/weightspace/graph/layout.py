@@ -181,17 +181,22 @@ def permute_grid(
 
 
 def _permute(grid: Tensor, place: int, permutation: Tensor, parents: list[int]) -> Tensor:
-    if permutation.ndim == 1:
-        return grid.index_select(place, permutation.to(grid.device))
-    parent, rest = parents[0], [p if p < parents[0] else p - 1 for p in parents[1:]]
-    inner = place if place < parent else place - 1
-    return torch.stack(
-        [
-            _permute(part, inner, permutation[index], rest)
-            for index, part in enumerate(grid.unbind(parent))
-        ],
-        dim=parent,
-    )
+    permutation = permutation.to(grid.device)
+    if not parents:
+        return grid.index_select(place, permutation)
+    first = place - len(parents)
+    if parents == list(range(first, place)):
+        # Parents and children side by side are one dimension: rows are moved whole.
+        size = permutation.shape[-1]
+        rows = torch.arange(0, permutation.numel(), size, device=grid.device)
+        index = rows[:, None] + permutation.reshape(-1, size)
+        moved = grid.flatten(first, place).index_select(first, index.flatten())
+        return moved.reshape(grid.shape)
+    places = [*parents, place]
+    order = sorted(range(len(places)), key=places.__getitem__)
+    shape = [grid.shape[i] if i in places else 1 for i in range(grid.ndim)]
+    index = permutation.permute(order).reshape(shape)
+    return grid.gather(place, index.expand(grid.shape))
 
 
 def ancestors(axis: str, parents: dict[str, str | None]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -72,25 +73,44 @@ class GroupElement:
         check_state(self.spec, stacked, batch=True)
         return self._act(stacked, squeeze=False)
 
+    def act_tensor(self, parameter: str, tensor: Tensor) -> Tensor:
+        """Act on one tensor of a state dict; the tensor itself is given back if none moves it.
+
+        A second name of another tensor has no pieces and stays as it is.
+        """
+        return self._act_stack(parameter, tensor.detach()[None])[0]
+
     def _act(self, stacked: State, *, squeeze: bool) -> dict[str, Tensor]:
-        moving = {piece.parameter for piece in self.spec.pieces}
-        result = {
-            name: tensor.detach().clone() if name in moving else tensor.detach()
-            for name, tensor in stacked.items()
-        }
-        done: set[tuple[str, object]] = set()
-        for piece in self.spec.pieces:
-            key = (piece.parameter, piece.cells)
-            if key in done:
-                continue
-            done.add(key)
-            self._act_piece(piece, stacked[piece.parameter], result[piece.parameter])
+        result: dict[str, Tensor] = {}
+        for name, tensor in stacked.items():
+            old = tensor.detach()
+            moved = self._act_stack(name, old)
+            result[name] = moved.clone() if moved is old and name in self._pieces else moved
         for item in self.spec.left_out:
             if item.same_as is not None:
                 result[item.parameter.name] = result[item.same_as]
         return {name: tensor[0] for name, tensor in result.items()} if squeeze else result
 
-    def _act_piece(self, piece: Piece, old: Tensor, new: Tensor) -> None:
+    def _act_stack(self, parameter: str, old: Tensor) -> Tensor:
+        pieces = [p for p in self._pieces.get(parameter, ()) if self._moves(p)]
+        if not pieces:
+            return old
+        if len(pieces) == 1 and math.prod(pieces[0].grid) == math.prod(old.shape[1:]):
+            return self._act_piece(pieces[0], old).reshape(old.shape)
+        new = old.clone()
+        for piece in pieces:
+            piece_grid(piece, new).copy_(self._act_piece(piece, old))
+        return new
+
+    def _moves(self, piece: Piece) -> bool:
+        return (
+            any(factor.axis in self.permutations for factor in piece.factors)
+            or any(weighing.rescaling in self.factors for weighing in piece.weighings)
+            or any(mixed.mixing in self.matrices for mixed in piece.mixed)
+        )
+
+    def _act_piece(self, piece: Piece, old: Tensor) -> Tensor:
+        """The values of a piece after the element, with every factor as a dimension."""
         grid = permute_grid(
             piece_grid(piece, old),
             [factor.axis for factor in piece.factors],
@@ -108,7 +128,7 @@ class GroupElement:
         for mixed in piece.mixed:
             if mixed.mixing in self.matrices:
                 grid = self._mix(piece, mixed, grid)
-        piece_grid(piece, new).copy_(grid)
+        return grid
 
     def _mix(self, piece: Piece, mixed: Mixed, grid: Tensor) -> Tensor:
         """Multiply along one factor, with a matrix for each element of its parents."""
@@ -149,9 +169,17 @@ class GroupElement:
         grid = permute_grid(grid, list(axes), dict(self.permutations), self._parents, offset=1)
         return grid.reshape(values.shape)
 
-    @property
+    @cached_property
     def _parents(self) -> dict[str, str | None]:
         return {axis.name: axis.within for axis in self.spec.axes}
+
+    @cached_property
+    def _pieces(self) -> dict[str, list[Piece]]:
+        """The pieces of every tensor; values that several pieces hold are moved once."""
+        found: dict[str, dict[object, Piece]] = {}
+        for piece in self.spec.pieces:
+            found.setdefault(piece.parameter, {}).setdefault(piece.cells, piece)
+        return {name: list(pieces.values()) for name, pieces in found.items()}
 
 
 def factor_place(spec: GraphSpec, piece: Piece, weighing: Weighing) -> int:
