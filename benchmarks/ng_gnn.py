@@ -17,10 +17,9 @@ from torch_geometric.nn import MessagePassing
 from torch_geometric.utils import degree, scatter
 
 from harness import compare, parser, report
-from weightspace.graph import NeuralGraph
-from weightspace.models import NGGNN, Requirements
-from weightspace.models.ng_gnn import NGGNNLayer
-from weightspace.nn import PNALayer, fuse_kernels
+from weightspace.graph import MixedGraph, NeuralGraph
+from weightspace.models import NGGNN, Predictor, Requirements
+from weightspace.nn import Networks, PNALayer, fuse_kernels
 from weightspace.train import keep_freed_memory
 from weightspace.zoo import PUBLISHED, siren_spec
 from weightspace.zoo.siren import initial_states
@@ -64,36 +63,38 @@ class EdgeListReference(torch.nn.Module):
         graph: of the networks; their edge list is made once.
     """
 
-    def __init__(self, model: NGGNN, graph: NeuralGraph) -> None:
+    def __init__(self, model: Predictor, graph: NeuralGraph) -> None:
         super().__init__()
         self.model = model
-        self.messages = torch.nn.ModuleList(
-            EdgeListMessages(layer.messages)
-            for layer in model.layers
-            if isinstance(layer, NGGNNLayer)
-        )
+        trunk = model.trunk
+        layers = [*(layer.messages for layer in trunk.layers), trunk.last]
+        self.messages = torch.nn.ModuleList(EdgeListMessages(layer) for layer in layers)
         self.index, self.outputs = _edge_index(graph)
 
     def forward(self, graph: NeuralGraph) -> Tensor:
         """Read the networks."""
-        model, index = self.model, self.index
-        nodes = torch.cat(model.nodes(graph), dim=1).flatten(0, 1)
+        trunk, index = self.model.trunk, self.index
+        mixed = MixedGraph.of(graph)
+        networks = Networks(mixed, mixed)
+        sections = networks.arrangement.split(trunk.nodes(networks))
+        nodes = torch.cat([sections[key] for key in sorted(sections)], dim=1).flatten(0, 1)
         weights = torch.cat([graph.edges[b.name].flatten(1, 3) for b in graph.spec.blocks], 1)
-        one = model.edges.value(model.edges.fourier(weights.flatten(0, 1)))
+        one = trunk.edges.value(trunk.edges.fourier(weights.flatten(0, 1)))
         none = torch.zeros_like(one)
-        edges = model.edges.directions(
+        edges = trunk.edges.directions(
             torch.cat([torch.cat([one, none, one], 1), torch.cat([none, one, one], 1)])
         )
-        for layer, messages in zip(model.layers, self.messages, strict=True):
+        for place, messages in enumerate(self.messages):
             nodes = messages(nodes, index, edges)
-            update = layer.update
-            if update is None:
+            if place == len(trunk.layers):
                 break
+            layer = trunk.layers[place]
+            update = layer.update
             ends = update.receiver(nodes)[index[1]] + update.sender(nodes)[index[0]]
             edges = update.out(F.silu(update.edge(edges) + ends))
             nodes = F.dropout(F.silu(layer.norm(nodes)), layer.dropout, self.training)
         ends = nodes[self.outputs].view(graph.batch_size, -1)
-        return model.last(model.readout(ends))
+        return self.model.last(self.model.readout.mlp(ends))
 
 
 def _edge_index(graph: NeuralGraph) -> tuple[Tensor, Tensor]:
@@ -129,7 +130,7 @@ def main() -> None:
     graph = NeuralGraph.from_stacked(
         spec, initial_states([2, 32, 32, 1], PUBLISHED, range(options.batch))
     )
-    model = NGGNN(Requirements.of([spec]), outputs=10)
+    model = Predictor(NGGNN(Requirements.of([spec])), outputs=10)
     reference = EdgeListReference(model, graph)
     labels = torch.arange(options.batch) % 10
     model.eval(), reference.eval()

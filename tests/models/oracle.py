@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from weightspace.graph import NeuralGraph, activation_identities, position_identities
-from weightspace.models import NGGNN
+from weightspace.models import Predictor
 
 
 def edge_list(graph: NeuralGraph) -> tuple[Tensor, Tensor, Tensor, dict[str, int]]:
@@ -31,7 +31,7 @@ def edge_list(graph: NeuralGraph) -> tuple[Tensor, Tensor, Tensor, dict[str, int
     return torch.tensor(sources), torch.tensor(targets), torch.stack(features, 1), starts
 
 
-def oracle(model: NGGNN, graph: NeuralGraph, probed: list[Tensor] | None = None) -> Tensor:
+def oracle(model: Predictor, graph: NeuralGraph, probed: list[Tensor] | None = None) -> Tensor:
     """What the model should output in evaluation mode, one network at a time."""
     rows = []
     for i in range(graph.batch_size):
@@ -40,40 +40,42 @@ def oracle(model: NGGNN, graph: NeuralGraph, probed: list[Tensor] | None = None)
     return torch.stack(rows)
 
 
-def _one(model: NGGNN, raw: NeuralGraph, seen: Tensor | None) -> Tensor:
-    graph = raw if model.normaliser is None else model.normaliser(raw)
+def _one(model: Predictor, raw: NeuralGraph, seen: Tensor | None) -> Tensor:
+    graph = model.normaliser.normalisation(raw)
+    trunk = model.trunk
     spec = graph.spec
     x = []
     positions, functions = position_identities(spec), activation_identities(spec)
     for node_set in spec.node_sets:
         for i in range(spec.nodes_in(node_set.name)):
             features = graph.nodes[node_set.name][0, i]
-            value = torch.zeros(max(model.requirements.node_features, 1), dtype=features.dtype)
+            value = torch.zeros(max(trunk.requirements.node_features, 1), dtype=features.dtype)
             value[: len(features)] = features
-            state = model.nodes.value(model.nodes.fourier(value))
-            state = state + model.nodes.positions[node_set.role].weight[positions[node_set.name][i]]
-            x.append(state + model.nodes.activation.weight[functions[node_set.name]])
+            state = trunk.nodes.value(trunk.nodes.fourier(value))
+            identity = trunk.nodes.identity
+            start = identity.starts[["input", "hidden", "output"].index(node_set.role)]
+            state = state + identity.positions.weight[start + positions[node_set.name][i]]
+            x.append(state + identity.activation.weight[functions[node_set.name]])
     nodes = torch.stack(x)
     if seen is not None:
         nodes = nodes + seen
     sources, targets, features, starts = edge_list(graph)
-    one = model.edges.value(model.edges.fourier(features[0]))
+    one = trunk.edges.value(trunk.edges.fourier(features[0]))
     none = torch.zeros_like(one)
     # every connection twice: i receives from j along it, and j from i against it
     receivers = torch.cat([targets, sources])
     senders = torch.cat([sources, targets])
-    edges = model.edges.directions(
+    edges = trunk.edges.directions(
         torch.cat([torch.cat([one, none, one], 1), torch.cat([none, one, one], 1)])
     )
-    for place, layer in enumerate(model.layers):
+    for layer in trunk.layers:
         nodes = _messages(layer.messages, nodes, edges, receivers, senders)
-        if place == len(model.layers) - 1:
-            break
         u = layer.update
         edges = u.out(
             F.silu(u.edge(edges) + u.receiver(nodes)[receivers] + u.sender(nodes)[senders])
         )
         nodes = F.silu(layer.norm(nodes))
+    nodes = _messages(trunk.last, nodes, edges, receivers, senders)
     outputs = torch.cat(
         [
             nodes[starts[n.name] : starts[n.name] + spec.nodes_in(n.name)].flatten()
@@ -81,7 +83,7 @@ def _one(model: NGGNN, raw: NeuralGraph, seen: Tensor | None) -> Tensor:
             if n.role == "output"
         ]
     )
-    return model.last(model.readout(outputs))
+    return model.last(model.readout.mlp(outputs))
 
 
 def _messages(layer, nodes, edges, receivers, senders):  # type: ignore[no-untyped-def]

@@ -10,26 +10,28 @@ from hypothesis import strategies as st
 from tests.graph.strategies import chains, random_stacked
 from tests.models.oracle import oracle
 from weightspace.errors import ModelError
-from weightspace.graph import GraphSpec, NeuralGraph, SymmetryGroup, chain_spec
-from weightspace.models import NGGNN, Requirements
+from weightspace.graph import GraphSpec, MixedGraph, NeuralGraph, SymmetryGroup, chain_spec
+from weightspace.models import NGGNN, Predictor, Requirements
+from weightspace.nn import Networks
 
 
-def make(spec: GraphSpec, *, probes: int = 0, seed: int = 0, width: int = 8) -> NGGNN:
+def make(spec: GraphSpec, *, probes: int = 0, seed: int = 0, width: int = 8) -> Predictor:
     torch.manual_seed(seed)
-    model = NGGNN(
-        Requirements.of([spec]),
-        outputs=3,
-        width=width,
-        layers=3,
-        probes=probes,
-        frequencies=4,
-        sigma=0.5,
-    ).double()
-    return model.eval()
+    trunk = NGGNN(
+        Requirements.of([spec]), width=width, layers=3, probes=probes, frequencies=4, sigma=0.5
+    )
+    return Predictor(trunk, outputs=3).double().eval()
 
 
 def graph_of(spec: GraphSpec, networks: int, seed: int) -> NeuralGraph:
     return NeuralGraph.from_stacked(spec, random_stacked(spec, networks, seed, torch.float64))
+
+
+def probe_states(model: Predictor, graph: NeuralGraph) -> list[torch.Tensor]:
+    batch = MixedGraph.of(graph)
+    networks = Networks(batch, batch)
+    states = networks.arrangement.split(model.trunk.probes(networks))
+    return [states[0, place] for place in range(len(graph.spec.node_sets))]
 
 
 @settings(max_examples=15, deadline=None)
@@ -39,7 +41,7 @@ def test_against_the_oracle(spec: GraphSpec, probed: bool, seed: int) -> None:
     model = make(spec, probes=3 if probed else 0, seed=seed)
     model.fit_normalisation(graph)
     model.double()
-    values = model.probes(graph) if model.probes is not None else None
+    values = probe_states(model, graph) if model.trunk.probes is not None else None
     torch.testing.assert_close(model(graph), oracle(model, graph, values))
 
 
@@ -55,16 +57,14 @@ def test_output_is_invariant(spec: GraphSpec, probed: bool, seed: int) -> None:
 @settings(max_examples=25, deadline=None)
 @given(chains(max_width=8), st.integers(0, 99))
 def test_node_states_are_equivariant(spec: GraphSpec, seed: int) -> None:
-    from weightspace.nn import plan_of
-
     graph = graph_of(spec, 2, seed)
     model = make(spec)
     element = SymmetryGroup(spec).sample(torch.Generator().manual_seed(seed))
 
-    def states(g: NeuralGraph) -> tuple[torch.Tensor, ...]:
-        plan = plan_of(spec)
-        weights = [g.edges[block.name] for block in spec.blocks]
-        return plan.split(model.propagate(plan, torch.cat(model.nodes(g), dim=1), weights))
+    def states(g: NeuralGraph) -> list[torch.Tensor]:
+        read = model.read(g)
+        cut = read.networks.arrangement.split(read.state.nodes)
+        return [cut[0, place] for place in range(len(spec.node_sets))]
 
     for node_set, one, two in zip(
         spec.node_sets, states(graph), states(element.act_graph(graph)), strict=True
@@ -93,7 +93,7 @@ def test_batch_mates_do_not_matter(probes: int) -> None:
         torch.testing.assert_close(model(graph[[i]])[0], together[i])
     # training mode too, once dropout is off: no statistics are shared over the batch
     model.train()
-    for layer in model.layers:
+    for layer in model.trunk.layers:
         layer.dropout = 0.0
     torch.testing.assert_close(model(graph[[2]])[0], model(graph)[2])
 
@@ -115,7 +115,9 @@ def test_every_parameter_learns() -> None:
     spec = chain_spec([2, 4, 4, 1], activations="tanh")
     model = make(spec, probes=3)
     model(graph_of(spec, 4, 0)).square().sum().backward()
-    unused = {"nodes.activation.weight"}  # has rows for functions that the spec lacks
+    unused = {
+        "trunk.nodes.identity.activation.weight"
+    }  # has rows for functions that the spec lacks
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
         assert name in unused or parameter.grad.abs().max() > 0, name
@@ -126,7 +128,8 @@ def test_canonical_signs_make_it_invariant_to_flips() -> None:
     graph = graph_of(spec, 3, 0)
     for canonical in (True, False):
         torch.manual_seed(0)
-        model = NGGNN(Requirements.of([spec]), outputs=3, width=8, probes=3, canonical=canonical)
+        trunk = NGGNN(Requirements.of([spec]), width=8, probes=3)
+        model = Predictor(trunk, outputs=3, canonical=canonical)
         model.double().eval()
         element = SymmetryGroup(spec).sample(torch.Generator().manual_seed(0), kinds=("sign",))
         change = (model(graph) - model(element.act_graph(graph))).abs().max()
@@ -135,7 +138,7 @@ def test_canonical_signs_make_it_invariant_to_flips() -> None:
 
 def test_published_size() -> None:
     spec = chain_spec([2, 32, 32, 1], activations="sine")
-    model = NGGNN(Requirements.of([spec]), outputs=10)
+    model = Predictor(NGGNN(Requirements.of([spec])), outputs=10)
     # published: 92k, read off the official code; ours adds 64 rows of activation embeddings
     assert 90_000 < model.parameter_count < 97_000
 
@@ -155,7 +158,7 @@ def test_networks_that_do_not_fit_are_refused() -> None:
 def test_one_model_reads_several_architectures() -> None:
     specs = [chain_spec([2, 4, 1]), chain_spec([2, 7, 3, 1])]
     torch.manual_seed(0)
-    model = NGGNN(Requirements.of(specs), outputs=3, width=8).double().eval()
+    model = Predictor(NGGNN(Requirements.of(specs), width=8), outputs=3).double().eval()
     for spec in specs:
         graph = graph_of(spec, 2, 0)
         torch.testing.assert_close(model(graph), oracle(model, graph))

@@ -13,7 +13,15 @@ from safetensors.torch import save_file
 from tests.graph.strategies import random_stacked
 from weightspace.errors import FileError, ModelError
 from weightspace.graph import NeuralGraph, chain_spec
-from weightspace.models import MODELS, FlatMLP, Requirements, load_model, make_model, save_model
+from weightspace.models import (
+    MODELS,
+    FlatMLP,
+    Predictor,
+    Requirements,
+    load_model,
+    make_model,
+    save_model,
+)
 
 SPEC = chain_spec([2, 6, 1], activations="tanh")
 GRAPH = NeuralGraph.from_stacked(SPEC, random_stacked(SPEC, 8, 0))
@@ -47,7 +55,8 @@ def test_in_a_fresh_process(saved: tuple[Path, torch.Tensor], tmp_path: Path) ->
         "from weightspace.models import load_model\n"
         "model = load_model(sys.argv[1]).model\n"
         "stacked = torch.load(sys.argv[2], weights_only=True)\n"
-        "torch.save(model(NeuralGraph.from_stacked(model.normaliser.spec, stacked)), sys.argv[3])"
+        "spec = model.trunk.requirements.spec\n"
+        "torch.save(model(NeuralGraph.from_stacked(spec, stacked)), sys.argv[3])"
     )
     out = tmp_path / "out.pt"
     subprocess.run(
@@ -79,12 +88,12 @@ def test_damaged_files(saved: tuple[Path, torch.Tensor], tmp_path: Path) -> None
 
 def test_flat_mlp_reads_all_values_and_one_architecture() -> None:
     torch.manual_seed(0)
-    model = FlatMLP(Requirements.of([SPEC]), outputs=2, width=4).eval()
+    model = Predictor(FlatMLP(Requirements.of([SPEC]), width=4), outputs=2).eval()
     stacked = {name: tensor.requires_grad_() for name, tensor in GRAPH.stacked_state().items()}
     model(NeuralGraph.from_stacked(SPEC, stacked)).sum().backward()
     assert all(t.grad is not None and t.grad.abs().min() > 0 for t in stacked.values())
     with pytest.raises(ModelError, match="one architecture"):
-        FlatMLP(Requirements.of([SPEC, chain_spec([2, 5, 1])]), outputs=2)
+        FlatMLP(Requirements.of([SPEC, chain_spec([2, 5, 1])]))
 
 
 def test_registry_refuses_unknown_names_and_options() -> None:

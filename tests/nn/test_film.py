@@ -2,33 +2,74 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
-import weightspace.nn.film as film_module
-from weightspace.nn import LinearMap, apply_both, film_aggregate, pair_silu
+from tests.nn.batches import mixed_batch
+from weightspace.nn import Arrangement, DirectedMap, arrange, edge_silu, film_aggregate, pieces
+
+WIDTH = 3
 
 
-def tensors(*shapes: tuple[int, ...]) -> list[torch.Tensor]:
+def tensors(*shapes: tuple[int, ...]) -> list[Tensor]:
     torch.manual_seed(0)
     return [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
 
 
-def naive(film: torch.Tensor, receiver: torch.Tensor, sender: torch.Tensor, over: int):  # type: ignore[no-untyped-def]
-    scale, shift = film.chunk(2, -1)
-    message = scale * (receiver + sender) + shift
-    return message.sum(over), message.square().sum(over), message.amin(over), message.amax(over)
+def cached(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut batches into smaller or larger pieces."""
+    monkeypatch.setattr(pieces, "cached_parts", functools.partial(pieces.cached_parts, limit=limit))
 
 
-@pytest.mark.parametrize("over", [2, 3])
-@pytest.mark.parametrize("cached", [1, 40, 1 << 18])
-def test_film_aggregate(over: int, cached: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(film_module, "CACHED_VALUES", cached)
-    sizes = {2: [(5, 2, 1, 4, 3), (5, 2, 3, 1, 3)], 3: [(5, 2, 3, 1, 3), (5, 2, 1, 4, 3)]}
-    inputs = tensors((5, 2, 3, 4, 6), *sizes[over])
-    ours = film_aggregate(*inputs, over=over)
-    theirs = naive(*inputs, over)
+def inputs_of(arrangement: Arrangement, out: int) -> list[Tensor]:
+    return tensors(
+        (2, arrangement.edge_count, WIDTH),
+        (2, out, WIDTH),
+        (2, out),
+        (arrangement.node_count, WIDTH),
+        (arrangement.node_count, WIDTH),
+    )
+
+
+def naive_film(arrangement: Arrangement, *inputs: Tensor) -> list[Tensor]:
+    edges, weight, bias, receivers, senders = inputs
+    totals: list[list[Tensor]] = [[] for _ in range(4)]
+    for i in range(2):
+        states = arrangement.views(F.linear(edges[i], weight[i], bias[i]))
+        pair = (arrangement.at_targets, arrangement.at_sources)
+        mine, theirs = pair[i](receivers), pair[1 - i](senders)
+        for state, receiver, sender in zip(states, mine, theirs, strict=True):
+            scale, shift = state.chunk(2, -1)
+            message, over = scale * (receiver + sender) + shift, 2 - i
+            found = (
+                message.sum(over),
+                message.square().sum(over),
+                message.amin(over),
+                message.amax(over),
+            )
+            for total, value in zip(totals, found, strict=True):
+                total.append(value.flatten(0, 1))
+    half = len(arrangement.runs)
+    order = [i for run in range(half) for i in (run, half + run)]
+    joins = (torch.add, torch.add, torch.minimum, torch.maximum)
+    return [
+        arrangement.merge(torch.cat([total[i] for i in order]), join)
+        for total, join in zip(totals, joins, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("limit", [1, 40, 1 << 18])
+@pytest.mark.parametrize("several", [False, True])
+def test_film_aggregate(limit: int, several: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    cached(limit, monkeypatch)
+    arrangement = arrange(mixed_batch(several))
+    inputs = inputs_of(arrangement, 2 * WIDTH)
+    ours = film_aggregate(arrangement, inputs[0], DirectedMap(*inputs[1:3]), *inputs[3:])
+    theirs = naive_film(arrangement, *inputs)
     weights = [torch.randn_like(output) for output in theirs]
     for one, two in zip(ours, theirs, strict=True):
         torch.testing.assert_close(one, two)
@@ -40,33 +81,44 @@ def test_film_aggregate(over: int, cached: int, monkeypatch: pytest.MonkeyPatch)
         torch.testing.assert_close(one, two)
 
 
+@pytest.mark.parametrize("limit", [1, 40, 1 << 18])
+@pytest.mark.parametrize("several", [False, True])
+def test_edge_silu(limit: int, several: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    cached(limit, monkeypatch)
+    arrangement = arrange(mixed_batch(several))
+    inputs = inputs_of(arrangement, WIDTH)
+    edges, weight, bias, receivers, senders = inputs
+    ours = edge_silu(arrangement, edges, DirectedMap(weight, bias), receivers, senders)
+    both = []
+    for i in range(2):
+        mine, theirs = (receivers, senders) if i == 0 else (senders, receivers)
+        ends = zip(
+            arrangement.views(F.linear(edges[i], weight[i], bias[i])),
+            arrangement.at_targets(mine),
+            arrangement.at_sources(theirs),
+            strict=True,
+        )
+        both.append(arrangement.flat([F.silu(e + t + s) for e, t, s in ends]))
+    naive = torch.stack(both)
+    torch.testing.assert_close(ours, naive)
+    factor = torch.randn_like(naive)
+    for one, two in zip(
+        torch.autograd.grad((ours * factor).sum(), inputs),
+        torch.autograd.grad((naive * factor).sum(), inputs),
+        strict=True,
+    ):
+        torch.testing.assert_close(one, two)
+
+
 def test_ties_share_the_gradient() -> None:
-    film = torch.zeros(1, 1, 1, 4, 2, dtype=torch.float64, requires_grad=True)
-    one = torch.ones(1, 1, 1, 1, 1, dtype=torch.float64)
-    film_aggregate(film, one, one.expand(1, 1, 1, 4, 1), over=3).minimum.sum().backward()
-    assert torch.equal(film.grad[..., 1].flatten(), torch.full((4,), 0.25, dtype=torch.float64))
-
-
-def test_pair_silu() -> None:
-    inputs = tensors((2, 2, 3, 4, 5), (2, 2, 3, 1, 5), (2, 2, 1, 4, 5))
-    torch.testing.assert_close(pair_silu(*inputs), F.silu(sum(inputs)))
-    assert torch.autograd.gradcheck(pair_silu, inputs)
-
-
-def test_apply_both() -> None:
-    x, weight, bias, second = tensors((2, 3, 4), (5, 4), (5,), (6, 4))
-    one, two = apply_both(x, LinearMap(weight, bias), second)
-    torch.testing.assert_close(one, F.linear(x, weight, bias))
-    torch.testing.assert_close(two, F.linear(x, second))
-    assert torch.autograd.gradcheck(
-        lambda *args: apply_both(args[0], LinearMap(args[1], args[2]), args[3]),
-        [x, weight, bias, second],
-    )
-
-
-def test_composed_maps() -> None:
-    outer, inner = torch.nn.Linear(4, 2), torch.nn.Linear(3, 4)
-    x = torch.randn(5, 3)
-    composed = LinearMap.of(outer).after(LinearMap.of(inner))
-    torch.testing.assert_close(F.linear(x, *composed), outer(inner(x)))
-    assert LinearMap.of(outer).after(None).weight is outer.weight
+    arrangement = arrange(mixed_batch(several=False))
+    edges = torch.zeros(2, arrangement.edge_count, 1, dtype=torch.float64, requires_grad=True)
+    film = DirectedMap(*(torch.ones(2, 2, 1).double(), torch.zeros(2, 2).double()))
+    nodes = torch.ones(arrangement.node_count, 1, dtype=torch.float64)
+    found = film_aggregate(arrangement, edges, film, nodes, nodes)
+    found.minimum.sum().backward()
+    run = arrangement.runs[0]
+    shares = edges.grad[0, run.edges]
+    # two for the scale's pair of ones and one for the shift; shared with the messages that come
+    # against the next run's connections, and among the senders
+    torch.testing.assert_close(shares, torch.full_like(shares, 3.0 / 2 / run.sources))

@@ -76,7 +76,7 @@ def _predict(
     from weightspace.errors import FileError
     from weightspace.tasks.classification import classify
 
-    spec = model.normaliser.spec
+    spec = model.trunk.requirements.spec
     states, good, failures = [], [], []
     for file in files:
         try:

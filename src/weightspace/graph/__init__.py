@@ -3,16 +3,17 @@
 from weightspace.graph.activations import ACTIVATION_COUNT, LAWS, Activation, ActivationLaw
 from weightspace.graph.axis import Axis, Mixing, Rescaling
 from weightspace.graph.binding import Factor, LeftOut, Mixed, Parameter, Piece, Span, Weighing
-from weightspace.graph.canonical import canonical_signs
+from weightspace.graph.canonical import canonical_flips, canonical_signs
 from weightspace.graph.chain import ChainLayer, chain_spec, layered_chain_spec
 from weightspace.graph.features import (
-    Normalisation,
     activation_identities,
     position_counts,
     position_identities,
 )
 from weightspace.graph.graph_symmetry import GraphSymmetry
+from weightspace.graph.mixed import Batch, MixedGraph
 from weightspace.graph.neural_graph import NeuralGraph, State, check_state
+from weightspace.graph.normalisation import Normalisation, statistics_keys
 from weightspace.graph.run import ChainFunction, ChainRunner
 from weightspace.graph.spec import BlockShape, EdgeBlock, GraphSpec, NodeSet
 from weightspace.graph.spec_json import spec_from_dict, spec_from_json, spec_to_dict, spec_to_json
@@ -24,6 +25,7 @@ __all__ = [
     "Activation",
     "ActivationLaw",
     "Axis",
+    "Batch",
     "BlockShape",
     "ChainFunction",
     "ChainLayer",
@@ -35,6 +37,7 @@ __all__ = [
     "GroupElement",
     "LeftOut",
     "Mixed",
+    "MixedGraph",
     "Mixing",
     "NeuralGraph",
     "NodeSet",
@@ -48,6 +51,7 @@ __all__ = [
     "SymmetryReport",
     "Weighing",
     "activation_identities",
+    "canonical_flips",
     "canonical_signs",
     "chain_spec",
     "check_state",
@@ -58,4 +62,5 @@ __all__ = [
     "spec_from_json",
     "spec_to_dict",
     "spec_to_json",
+    "statistics_keys",
 ]

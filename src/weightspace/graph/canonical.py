@@ -39,18 +39,32 @@ def canonical_signs(spec: GraphSpec, stacked: dict[str, Tensor]) -> dict[str, Te
     >>> canonical_signs(spec, {"0.weight": first, "1.weight": second})["1.weight"].flatten()
     tensor([-1., -2.])
     """
+    return canonical_flips(spec, stacked)[0]
+
+
+def canonical_flips(
+    spec: GraphSpec, stacked: dict[str, Tensor]
+) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """The tensors of :func:`canonical_signs`, and the signs that they were multiplied by."""
     result = {name: tensor.clone() for name, tensor in stacked.items()}
+    applied = {name: torch.ones_like(tensor) for name, tensor in stacked.items()}
     fed = _fed_by_inputs(spec)
     flips = [rescaling for rescaling in spec.rescalings if rescaling.kind == "sign"]
     first = [rescaling for rescaling in flips if rescaling.axis in fed]
     then = [rescaling for rescaling in flips if rescaling.axis not in fed]
     for rescaling in [*first, *reversed(then)]:
-        _flip(spec, result, rescaling.name, judges=1 if rescaling.axis in fed else -1)
-    return result
+        judges = 1 if rescaling.axis in fed else -1
+        signs = _signs(spec, result, rescaling.name, judges=judges)
+        if signs is not None:
+            _multiply(spec, result, rescaling.name, signs)
+            _multiply(spec, applied, rescaling.name, signs)
+    return result, applied
 
 
-def _flip(spec: GraphSpec, stacked: dict[str, Tensor], rescaling: str, *, judges: int) -> None:
-    """Flip the neurons of one rescaling, in place.
+def _signs(
+    spec: GraphSpec, stacked: dict[str, Tensor], rescaling: str, *, judges: int
+) -> Tensor | None:
+    """The signs of one rescaling's neurons, ``[batch, neurons]``, or None if nothing judges.
 
     Args:
         spec: the networks' structure.
@@ -58,16 +72,27 @@ def _flip(spec: GraphSpec, stacked: dict[str, Tensor], rescaling: str, *, judges
         rescaling: its name.
         judges: 1 to judge by incoming weights, -1 by outgoing ones.
     """
-    grids = [
+    # biases have no dimension beside batch and neurons, and do not judge
+    sums = [
+        grid.flatten(2).sum(-1)
+        for power, grid in _grids(spec, stacked, rescaling)
+        if power == judges and grid.ndim > 2
+    ]
+    return torch.where(torch.stack(sums).sum(0) < 0, -1.0, 1.0) if sums else None
+
+
+def _multiply(spec: GraphSpec, stacked: dict[str, Tensor], rescaling: str, signs: Tensor) -> None:
+    """Multiply the neurons of one rescaling by signs, in place."""
+    for _, grid in _grids(spec, stacked, rescaling):
+        grid.mul_(signs.to(grid.dtype).reshape(*signs.shape, *[1] * (grid.ndim - 2)))
+
+
+def _grids(spec: GraphSpec, stacked: dict[str, Tensor], rescaling: str) -> list[tuple[int, Tensor]]:
+    """The power and the values ``[batch, neurons, ...]`` of each piece that a rescaling acts on."""
+    return [
         (weighing.power, piece_grid(piece, stacked[piece.parameter]).movedim(place + 1, 1))
         for piece, weighing, place in _weighed(spec, rescaling)
     ]
-    # biases have no dimension beside batch and neurons, and do not judge
-    sums = [g.flatten(2).sum(-1) for power, g in grids if power == judges and g.ndim > 2]
-    if sums:
-        signs = torch.where(torch.stack(sums).sum(0) < 0, -1.0, 1.0)
-        for _, grid in grids:
-            grid.mul_(signs.to(grid.dtype).reshape(*signs.shape, *[1] * (grid.ndim - 2)))
 
 
 def _fed_by_inputs(spec: GraphSpec) -> set[str]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
     from weightspace.graph.graph_symmetry import GraphSymmetry
+    from weightspace.graph.normalisation import Normalisation
 
 State = Mapping[str, Tensor]
 
@@ -37,6 +38,7 @@ class NeuralGraph:
         extra: further features of nodes by name, such as ``"probes"``, each
             ``{node set: [batch, neurons, channels]}``.
         dtypes: the type of each parameter on the way back, where it is not the spec's.
+        statistics: what the features were normalised by, or None.
 
     >>> from weightspace.graph import chain_spec
     >>> spec = chain_spec([2, 3, 1], activations="relu")
@@ -52,6 +54,7 @@ class NeuralGraph:
     left_out: State = field(default_factory=dict)
     extra: Mapping[str, Mapping[str, Tensor]] = field(default_factory=dict)
     dtypes: Mapping[str, torch.dtype] = field(default_factory=dict)
+    statistics: Normalisation | None = None
 
     # -- making --------------------------------------------------------------------------
 

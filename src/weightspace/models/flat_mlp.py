@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from weightspace.errors import ModelError
-from weightspace.graph import NeuralGraph
-from weightspace.models.metanetwork import Metanetwork, Requirements
+from weightspace.models.requirements import Requirements
+from weightspace.models.trunk import Changes, ChangesHead, Option, Readout, Trunk
+from weightspace.nn.networks import Networks
 
 
-class FlatMLP(Metanetwork):
+class FlatMLP(Trunk):
     """An MLP on all weights and biases as one vector.
 
     The baseline "MLP" of Navon et al. 2023, table 1, here with LayerNorm and dropout so that
@@ -21,17 +23,16 @@ class FlatMLP(Metanetwork):
 
     Args:
         requirements: the networks it reads.
-        outputs: the length of the output vector.
         width: neurons of each hidden layer.
         layers: hidden layers.
         dropout: rate after each hidden layer.
-        canonical: whether networks are first brought to canonical signs.
 
     Raises:
         ModelError: the training networks differ in architecture.
 
     >>> from weightspace.graph import chain_spec
-    >>> FlatMLP(Requirements.of([chain_spec([2, 4, 1])]), outputs=10).options["layers"]
+    >>> from weightspace.models import Requirements
+    >>> FlatMLP(Requirements.of([chain_spec([2, 4, 1])])).options["layers"]
     3
     """
 
@@ -39,13 +40,11 @@ class FlatMLP(Metanetwork):
         self,
         requirements: Requirements,
         *,
-        outputs: int,
         width: int = 256,
         layers: int = 3,
         dropout: float = 0.2,
-        canonical: bool = False,
     ) -> None:
-        super().__init__(requirements, outputs=outputs, canonical=canonical)
+        super().__init__(requirements)
         if not requirements.values:
             raise ModelError(
                 "flat MLP",
@@ -53,35 +52,85 @@ class FlatMLP(Metanetwork):
                 found="several",
                 hint="Use a model that reads graphs, such as ng-gnn.",
             )
-        self._options: dict[str, int | float | bool] = {
-            "width": width,
-            "layers": layers,
-            "dropout": dropout,
-            "canonical": canonical,
-        }
+        self._options: dict[str, Option] = {"width": width, "layers": layers, "dropout": dropout}
+        self.width = width
         sizes = [requirements.values, *[width] * layers]
         hidden = [
             nn.Sequential(nn.Linear(a, b), nn.LayerNorm(b), nn.ReLU(), nn.Dropout(dropout))
             for a, b in itertools.pairwise(sizes)
         ]
         self.hidden = nn.Sequential(*hidden)
-        self.last = nn.Linear(width, outputs)
 
     @property
-    def options(self) -> dict[str, int | float | bool]:
-        """The keyword arguments that make this model again."""
+    def options(self) -> dict[str, Option]:
+        """The keyword arguments that make this trunk again."""
         return dict(self._options)
 
-    def embed(self, graph: NeuralGraph) -> Float[Tensor, "batch d"]:
+    def forward(self, networks: Networks) -> Float[Tensor, "batch width"]:
         """Read the networks: the last hidden layer."""
-        graph = self.represent(graph)
-        normal = self.normalise(graph)
-        parts = [*normal.nodes.values()]
-        parts += [normal.edges[block.name] for block in graph.spec.blocks if block.pieces]
-        embedding: Tensor = self.hidden(torch.cat([part.flatten(1) for part in parts], dim=1))
-        return embedding
+        hidden: Tensor = self.hidden(flat_values(networks))
+        return hidden
 
-    def head(self, embedding: Float[Tensor, "batch d"]) -> Float[Tensor, "batch outputs"]:
-        """Map embeddings to outputs."""
-        result: Tensor = self.last(embedding)
-        return result
+    def make_readout(self) -> Readout:
+        """The hidden layer itself."""
+        return VectorReadout(self.width)
+
+    def make_changes(self) -> ChangesHead:
+        """A linear map to all values."""
+        return FlatChanges(self.width, self.requirements)
+
+
+def flat_values(networks: Networks) -> Float[Tensor, "batch values"]:
+    """All normalised weights and biases of networks of one spec, as one vector each."""
+    (graph,) = networks.normal.parts
+    parts = [graph.nodes[node_set.name] for node_set in graph.spec.node_sets]
+    parts += [graph.edges[block.name] for block in graph.spec.blocks if block.pieces]
+    return torch.cat([part.flatten(1) for part in parts], dim=1)
+
+
+class VectorReadout(Readout):
+    """A state that is a vector for each network already."""
+
+    def forward(self, networks: Networks, state: Tensor) -> Float[Tensor, "batch width"]:
+        """Bring the vectors to the order of the batch."""
+        return networks.in_order(state)
+
+
+class FlatChanges(ChangesHead):
+    """A linear map from a vector to a change of every value, in the order of the vector.
+
+    Args:
+        width: the length of the vector.
+        requirements: the networks to be edited; of one spec.
+    """
+
+    def __init__(self, width: int, requirements: Requirements) -> None:
+        super().__init__()
+        self.channels = max(requirements.node_features, 1)
+        self.last = nn.Linear(width, requirements.values)
+
+    def forward(self, networks: Networks, state: Tensor) -> Changes:
+        """Cut the values into those of node sets and blocks."""
+        arrangement = networks.arrangement
+        (spec,) = arrangement.specs
+        values, start, batch = self.last(state), 0, len(state)
+
+        def cut(*shape: int) -> Tensor:
+            nonlocal start
+            part: Tensor = values[:, start : start + math.prod(shape)]
+            start += math.prod(shape)
+            return part.reshape(batch, *shape)
+
+        nodes = {}
+        for place, node_set in enumerate(spec.node_sets):
+            part = cut(spec.nodes_in(node_set.name), node_set.features)
+            missing = self.channels - node_set.features
+            nodes[0, place] = nn.functional.pad(part, (0, missing))
+        edges = []
+        for block in spec.blocks:
+            shape = spec.shape_of(block)
+            if block.pieces:
+                edges.append(cut(shape.edges, shape.features).flatten(0, 1))
+            else:
+                edges.append(values.new_zeros(batch * shape.edges, 1))
+        return Changes(arrangement.join(nodes), edges)

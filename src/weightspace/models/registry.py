@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from weightspace.errors import ModelError
+from weightspace.models.editor import Editor
 from weightspace.models.flat_mlp import FlatMLP
-from weightspace.models.metanetwork import Metanetwork, Requirements
 from weightspace.models.ng_gnn import NGGNN
-
-Option = int | float | bool
+from weightspace.models.predictor import Predictor
+from weightspace.models.requirements import Requirements
+from weightspace.models.trunk import Option, Trunk
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Entry:
         summary: one line for people.
     """
 
-    family: Callable[..., Metanetwork]
+    family: Callable[..., Trunk]
     options: Mapping[str, Option] = field(default_factory=dict)
     summary: str = ""
 
@@ -37,31 +38,51 @@ MODELS: dict[str, Entry] = {
 
 def make_model(
     name: str, requirements: Requirements, *, outputs: int, options: Mapping[str, Option] = {}
-) -> Metanetwork:
-    """Make a metanetwork by name.
+) -> Predictor:
+    """Make a metanetwork that predicts, by name.
 
     Args:
         name: a key of :data:`MODELS`.
         requirements: the networks it is to read.
         outputs: the length of its output vector.
-        options: keyword arguments of its class, over the entry's own.
+        options: keyword arguments of its class, over the entry's own, and ``canonical``.
 
     Raises:
-        ModelError: the name or an option is unknown.
+        ModelError: the name or an option is unknown, or the model cannot read such networks.
 
     >>> from weightspace.graph import chain_spec
     >>> requirements = Requirements.of([chain_spec([2, 4, 1])])
     >>> make_model("ng-gnn", requirements, outputs=3).options["probes"]
     0
     """
+    trunk, canonical = _make_trunk(name, requirements, options)
+    return Predictor(trunk, outputs=outputs, canonical=canonical)
+
+
+def make_editor(
+    name: str, requirements: Requirements, *, options: Mapping[str, Option] = {}
+) -> Editor:
+    """Make a metanetwork that edits, by name; see :func:`make_model`."""
+    trunk, canonical = _make_trunk(name, requirements, options)
+    return Editor(trunk, canonical=canonical)
+
+
+def _make_trunk(
+    name: str, requirements: Requirements, options: Mapping[str, Option]
+) -> tuple[Trunk, bool]:
     if name not in MODELS:
         raise ModelError("model", expected=f"one of {', '.join(MODELS)}", found=repr(name))
     entry = MODELS[name]
+    own = {**entry.options, **options}
+    canonical = bool(own.pop("canonical", False))
     try:
-        return entry.family(requirements, outputs=outputs, **{**entry.options, **options})
+        trunk = entry.family(requirements, **own)
     except TypeError as error:
         raise ModelError(
             f"options of {name}",
             expected="options of its class",
             found=f"{dict(options)} ({error})",
         ) from error
+    if requirements.spec is not None:
+        trunk.check(requirements.spec)
+    return trunk, canonical

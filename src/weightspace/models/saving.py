@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 from collections.abc import Mapping
@@ -16,12 +15,12 @@ from safetensors.torch import save
 
 import weightspace
 from weightspace.errors import FileError, WeightspaceError
-from weightspace.graph import spec_from_dict, spec_to_dict
-from weightspace.models.metanetwork import Metanetwork, Requirements
-from weightspace.models.registry import make_model
-from weightspace.nn.normaliser import Normaliser
+from weightspace.models.metanetwork import Metanetwork
+from weightspace.models.predictor import Predictor
+from weightspace.models.registry import make_editor, make_model
+from weightspace.models.requirements import Requirements
 
-FORMAT = 1
+FORMAT = 2
 _KEY = "weightspace.metanetwork"
 
 
@@ -56,14 +55,12 @@ def save_model(path: Path, model: Metanetwork, *, name: str, task: Mapping[str, 
     Raises:
         FileError: the file cannot be written.
     """
-    normaliser = model.normaliser
     header = {
         "format": FORMAT,
         "name": name,
         "options": model.options,
-        "outputs": model.outputs,
-        "requirements": dataclasses.asdict(model.requirements),
-        "spec": None if normaliser is None else spec_to_dict(normaliser.spec),
+        "outputs": model.outputs if isinstance(model, Predictor) else None,
+        "requirements": model.trunk.requirements.to_dict(),
         "task": dict(task),
         "versions": {"weightspace": weightspace.__version__, "torch": torch.__version__},
     }
@@ -128,21 +125,20 @@ def load_model(path: Path | str) -> SavedModel:
 def _rebuild(header: dict[str, Any], tensors: dict[str, torch.Tensor]) -> SavedModel:
     if header["format"] != FORMAT:
         raise ValueError(f"format {header['format']}")
-    model = make_model(
-        header["name"],
-        Requirements(**header["requirements"]),
-        outputs=int(header["outputs"]),
-        options=header["options"],
-    )
-    if header["spec"] is not None:
-        model.normaliser = Normaliser.empty(spec_from_dict(header["spec"]))
+    requirements = Requirements.from_dict(header["requirements"])
+    name, options, outputs = header["name"], header["options"], header["outputs"]
+    model: Metanetwork
+    if outputs is None:
+        model = make_editor(name, requirements, options=options)
+    else:
+        model = make_model(name, requirements, outputs=int(outputs), options=options)
     model.load_state_dict(tensors)
     bad = [key for key, value in tensors.items() if not bool(torch.isfinite(value).all())]
     if bad:
         raise ValueError(f"values that are not finite in {bad[0]}")
     classes = header["task"].get("classes", [])
     if header["task"].get("kind") == "classification" and (
-        not isinstance(classes, list) or len(classes) != model.outputs
+        not isinstance(classes, list) or len(classes) != outputs
     ):
-        raise ValueError(f"{model.outputs} outputs and classes {classes!r}")
+        raise ValueError(f"{outputs} outputs and classes {classes!r}")
     return SavedModel(model.eval(), header["name"], header["task"], header["versions"])

@@ -1,31 +1,40 @@
 """Equivariant layers, written once against the blocks of a graph."""
 
-from weightspace.nn.edge_maps import LinearMap, apply_both
-from weightspace.nn.edge_update import EdgeUpdate, pair_silu
-from weightspace.nn.encode import EdgeEncoder, NodeEncoder, ProbeEncoder
+from weightspace.nn.arrangement import Arrangement, Member, Run, Section
+from weightspace.nn.arranging import arrange, feature_layout
+from weightspace.nn.edge_maps import DirectedMap
+from weightspace.nn.edge_update import EdgeUpdate, edge_silu
+from weightspace.nn.encode import EdgeEncoder, NodeEncoder, NodeIdentity, ProbeEncoder
 from weightspace.nn.film import Aggregate, film_aggregate
 from weightspace.nn.fourier import FourierFeatures
 from weightspace.nn.fusion import fuse_kernels
+from weightspace.nn.networks import Networks
 from weightspace.nn.normaliser import Normaliser
-from weightspace.nn.plan import BlockPlan, Edges, Plan, plan_of
+from weightspace.nn.plan import BlockPlan, Plan, plan_of
 from weightspace.nn.pna import PNALayer
 
 __all__ = [
     "Aggregate",
+    "Arrangement",
     "BlockPlan",
+    "DirectedMap",
     "EdgeEncoder",
     "EdgeUpdate",
-    "Edges",
     "FourierFeatures",
-    "LinearMap",
+    "Member",
+    "Networks",
     "NodeEncoder",
+    "NodeIdentity",
     "Normaliser",
     "PNALayer",
     "Plan",
     "ProbeEncoder",
-    "apply_both",
+    "Run",
+    "Section",
+    "arrange",
+    "edge_silu",
+    "feature_layout",
     "film_aggregate",
     "fuse_kernels",
-    "pair_silu",
     "plan_of",
 ]

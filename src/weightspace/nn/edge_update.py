@@ -11,16 +11,17 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from weightspace.nn.cached_parts import cached_parts
+from weightspace.nn.arrangement import Arrangement
+from weightspace.nn.edge_maps import DirectedMap
 from weightspace.nn.fusion import compiled, fusing
-from weightspace.nn.plan import Edges, Plan
+from weightspace.nn.pieces import Direction, Ends, Piece, directions
 
 
 class EdgeUpdate(nn.Module):
     """Compute ``e_ij' = Linear(SiLU(W_e e_ij + W_s x_i + W_t x_j))``.
 
-    Kofinas et al. 2024. ``W_e e_ij`` comes from outside and ``Linear`` is left to the readers,
-    see :meth:`weightspace.nn.edge_maps.LinearMap.after`.
+    Kofinas et al. 2024. ``Linear`` is left to the readers of the edges, see
+    :meth:`weightspace.nn.edge_maps.DirectedMap.after`.
 
     Args:
         width: channels of node and edge states.
@@ -35,94 +36,100 @@ class EdgeUpdate(nn.Module):
 
     def forward(
         self,
-        plan: Plan,
-        nodes: Float[Tensor, "batch neurons d"],
-        lifted: Edges,
-        bias: Float[Tensor, " d"],
-    ) -> Edges:
+        arrangement: Arrangement,
+        nodes: Float[Tensor, "nodes d"],
+        edges: Float[Tensor, "two edges d"],
+        written: DirectedMap,
+    ) -> Float[Tensor, "two edges d"]:
         """Compute the activations before the last linear map.
 
         Args:
-            plan: the spec's blocks.
-            nodes: the updated states of all node sets, one after the other.
-            lifted: ``W_e e_ij`` without its bias, for all edges.
-            bias: that bias; it is added to the nodes' part, which is far smaller.
+            arrangement: of the batch.
+            nodes: the updated node states.
+            edges: the edges' states before the map ``written``.
+            written: the linear map that the edges' last writer left to its readers.
         """
-        receivers = plan.split(self.receiver(nodes) + bias)
-        senders = plan.split(self.sender(nodes))
-        updated = []
-        for block, (along, against) in zip(plan.blocks, lifted, strict=True):
-            target, source = block.target, block.source
-            both = []
-            for edges, to_target, to_source in (
-                (along, receivers, senders),
-                (against, senders, receivers),
-            ):
-                at_target = target.spread(to_target[target.place], block.shape.groups)
-                at_source = source.spread(to_source[source.place], block.shape.groups)
-                both.append(pair_silu(edges, at_target.unsqueeze(3), at_source.unsqueeze(2)))
-            updated.append((both[0], both[1]))
-        return updated
+        lift = DirectedMap.of(self.edge).after(written)
+        return edge_silu(arrangement, edges, lift, self.receiver(nodes), self.sender(nodes))
 
 
-def pair_silu(
-    edges: Float[Tensor, "batch groups targets sources d"],
-    target: Float[Tensor, "batch groups targets 1 d"],
-    source: Float[Tensor, "batch groups 1 sources d"],
-) -> Float[Tensor, "batch groups targets sources d"]:
-    """Compute ``SiLU(e_ij + x_i + x_j)`` with one temporary.
-
-    >>> one = torch.ones(1, 1, 2, 3, 4)
-    >>> pair_silu(one, one[:, :, :, :1], one[:, :, :1]).shape
-    torch.Size([1, 1, 2, 3, 4])
-    """
-    result: Tensor = _PairSilu.apply(edges, target, source)  # type: ignore[no-untyped-call]
+def edge_silu(
+    arrangement: Arrangement,
+    edges: Float[Tensor, "two edges d"],
+    lift: DirectedMap,
+    receivers: Float[Tensor, "nodes d"],
+    senders: Float[Tensor, "nodes d"],
+) -> Float[Tensor, "two edges d"]:
+    """Compute ``SiLU(L e_ij + l + x_i + x_j)`` along and against, writing only the result."""
+    result: Tensor = _EdgeSilu.apply(  # type: ignore[no-untyped-call]
+        arrangement, edges, lift.weight, lift.bias, receivers, senders
+    )
     return result
 
 
-class _PairSilu(Function):
+class _EdgeSilu(Function):
     @staticmethod
-    def forward(ctx: Any, edges: Tensor, target: Tensor, source: Tensor) -> Tensor:
-        ctx.fused = fusing()
-        if ctx.fused:
-            ctx.save_for_backward(edges, target, source)
-            fused: Tensor = compiled(_fused_forward)(edges, target, source)
-            return fused
-        total, result = torch.empty_like(edges), torch.empty_like(edges)
-        for part in cached_parts(len(edges), edges[0].numel()):
-            torch.add(edges[part], target[part], out=total[part])
-            total[part].add_(source[part])
-            torch.ops.aten.silu.out(total[part], out=result[part])
-        ctx.save_for_backward(total)
+    def forward(  # noqa: PLR0917 (autograd passes by position)
+        ctx: Any,
+        arrangement: Arrangement,
+        edges: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        receivers: Tensor,
+        senders: Tensor,
+    ) -> Tensor:
+        width = weight.shape[1]
+        result = edges.new_empty(2, arrangement.edge_count, width)
+        for way in directions(arrangement):
+            ends = Ends.of(way, receivers, senders)
+            for piece in way.pieces(width):
+                lifted = _lifted(way, piece, edges, weight, bias)
+                forward = compiled(_silu) if fusing() else _silu
+                room = result[way.index, piece.edges].view(lifted.shape)
+                forward(lifted, ends.receiver[piece.lead], ends.sender[piece.lead], room)
+        ctx.save_for_backward(edges, weight, bias, receivers, senders)
+        ctx.arrangement = arrangement
         return result
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        if ctx.fused:
-            fused: tuple[Tensor, Tensor, Tensor] = compiled(_fused_backward)(
-                grad, *ctx.saved_tensors
-            )
-            return fused
-        (total,) = ctx.saved_tensors
-        d_edges = torch.empty_like(total)
-        d_target = total.new_empty(*total.shape[:3], 1, total.shape[4])
-        d_source = total.new_empty(*total.shape[:2], 1, *total.shape[3:])
-        for part in cached_parts(len(total), total[0].numel()):
-            torch.ops.aten.silu_backward.grad_input(
-                grad[part], total[part], grad_input=d_edges[part]
-            )
-            torch.sum(d_edges[part], 3, keepdim=True, out=d_target[part])
-            torch.sum(d_edges[part], 2, keepdim=True, out=d_source[part])
-        return d_edges, d_target, d_source
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        edges, weight, bias, receivers, senders = ctx.saved_tensors
+        d_edges = torch.empty_like(edges, memory_format=torch.contiguous_format)
+        d_weight, d_bias = torch.zeros_like(weight), torch.zeros_like(bias)
+        d_receivers, d_senders = torch.zeros_like(receivers), torch.zeros_like(senders)
+        for way in directions(ctx.arrangement):
+            ends, d_ends = Ends.of(way, receivers, senders), Ends.empty(way, receivers)
+            for piece in way.pieces(weight.shape[1]):
+                lifted = _lifted(way, piece, edges, weight, bias)
+                backward = compiled(_silu_backward) if fusing() else _silu_backward
+                receiver, sender = ends.receiver[piece.lead], ends.sender[piece.lead]
+                given = grad[way.index, piece.edges].view(lifted.shape)
+                d_lifted, d_receiver, d_sender = backward(given, lifted, receiver, sender, way.over)
+                d_ends.receiver[piece.lead].copy_(d_receiver)
+                d_ends.sender[piece.lead].copy_(d_sender)
+                rows = d_lifted.view(-1, weight.shape[1])
+                torch.mm(rows, weight[way.index], out=d_edges[way.index, piece.edges])
+                d_weight[way.index].addmm_(rows.T, edges[way.index, piece.edges])
+                d_bias[way.index] += rows.sum(0)
+            d_ends.add_to(way, d_receivers, d_senders)
+        return None, d_edges, d_weight, d_bias, d_receivers, d_senders
 
 
-def _fused_forward(edges: Tensor, target: Tensor, source: Tensor) -> Tensor:
-    return F.silu(edges + target + source)
+def _lifted(
+    way: Direction, piece: Piece, edges: Tensor, weight: Tensor, bias: Tensor
+) -> Float[Tensor, "lead targets sources d"]:
+    states = edges[way.index, piece.edges]
+    rows = torch.addmm(bias[way.index], states, weight[way.index].T)
+    return rows.view(-1, way.run.targets, way.run.sources, rows.shape[-1])
 
 
-def _fused_backward(
-    grad: Tensor, edges: Tensor, target: Tensor, source: Tensor
+def _silu(lifted: Tensor, receiver: Tensor, sender: Tensor, result: Tensor) -> None:
+    result.copy_(F.silu(lifted + receiver + sender))
+
+
+def _silu_backward(
+    grad: Tensor, lifted: Tensor, receiver: Tensor, sender: Tensor, over: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    d_edges = torch.ops.aten.silu_backward(grad, edges + target + source)
-    return d_edges, d_edges.sum(3, keepdim=True), d_edges.sum(2, keepdim=True)
+    d_lifted = torch.ops.aten.silu_backward(grad, lifted + receiver + sender)
+    return d_lifted, d_lifted.sum(over, keepdim=True), d_lifted.sum(3 - over, keepdim=True)

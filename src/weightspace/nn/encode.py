@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Protocol
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from weightspace.graph import (
-    ACTIVATION_COUNT,
-    ChainRunner,
-    NeuralGraph,
-    activation_identities,
-    position_identities,
-)
+from weightspace.graph import ACTIVATION_COUNT, ChainRunner
+from weightspace.nn.edge_maps import DirectedMap
 from weightspace.nn.fourier import FourierFeatures
-from weightspace.nn.plan import Edges
+from weightspace.nn.networks import Networks
 
 
 class Sizes(Protocol):
@@ -35,13 +28,42 @@ class Sizes(Protocol):
     @property
     def edge_features(self) -> int: ...  # noqa: D102
 
+    def edge_channels(self, layout: tuple[int, ...]) -> list[int]: ...  # noqa: D102
+
+
+class NodeIdentity(nn.Module):
+    """A learned vector for who a node is and one for the function it computes.
+
+    Kofinas et al. 2024, sections 3.1 and 3.2: every input and output node has its own vector, the
+    nodes of each hidden layer share theirs; a vector for each activation function.
+
+    Args:
+        sizes: the networks to be read.
+        width: channels of the states.
+    """
+
+    def __init__(self, sizes: Sizes, *, width: int) -> None:
+        super().__init__()
+        counts = [sizes.inputs, max(sizes.hidden, 1), sizes.outputs]
+        self.starts = (0, counts[0], counts[0] + counts[1])
+        self.positions = nn.Embedding(sum(counts), width)
+        self.activation = nn.Embedding(ACTIVATION_COUNT, width)
+
+    def forward(self, networks: Networks) -> Float[Tensor, "nodes d"]:
+        """Look the vectors up."""
+        arrangement = networks.arrangement
+        device = self.positions.weight.device
+        places = arrangement.positions + torch.tensor(self.starts)[arrangement.roles]
+        found: Tensor = self.positions(places.to(device))
+        function: Tensor = self.activation(arrangement.activations.to(device))
+        return found + function
+
 
 class NodeEncoder(nn.Module):
     """The sum of what is known of a node: its bias, position and activation.
 
     Kofinas et al. 2024, section 3: biases through random Fourier features and a linear map;
-    a learned vector for every input and output node and for each hidden layer; a learned
-    vector for the activation function.
+    the vectors of :class:`NodeIdentity`.
 
     Args:
         sizes: the networks to be read.
@@ -52,29 +74,16 @@ class NodeEncoder(nn.Module):
 
     def __init__(self, sizes: Sizes, *, width: int, frequencies: int, sigma: float) -> None:
         super().__init__()
-        channels = max(sizes.node_features, 1)
-        self.fourier = FourierFeatures(channels, frequencies=frequencies, sigma=sigma)
+        self.channels = max(sizes.node_features, 1)
+        self.fourier = FourierFeatures(self.channels, frequencies=frequencies, sigma=sigma)
         self.value = nn.Linear(self.fourier.width, width)
-        counts = {"input": sizes.inputs, "hidden": max(sizes.hidden, 1), "output": sizes.outputs}
-        self.positions = nn.ModuleDict(
-            {role: nn.Embedding(count, width) for role, count in counts.items()}
-        )
-        self.activation = nn.Embedding(ACTIVATION_COUNT, width)
+        self.identity = NodeIdentity(sizes, width=width)
 
-    def forward(self, graph: NeuralGraph) -> list[Float[Tensor, "batch neurons d"]]:
-        """Encode the nodes of every node set."""
-        positions, functions = position_identities(graph.spec), activation_identities(graph.spec)
-        states = []
-        for node_set in graph.spec.node_sets:
-            values = _pad(graph.nodes[node_set.name], self.fourier.frequencies.shape[0])
-            place = positions[node_set.name].to(values.device)
-            function = torch.tensor(functions[node_set.name], device=values.device)
-            states.append(
-                self.value(self.fourier(values))
-                + self.positions[node_set.role](place)
-                + self.activation(function)
-            )
-        return states
+    def forward(self, networks: Networks) -> Float[Tensor, "nodes d"]:
+        """Encode the nodes."""
+        values: Tensor = self.value(self.fourier(networks.node_features(self.channels)))
+        identity: Tensor = self.identity(networks)
+        return values + identity
 
 
 class ProbeEncoder(nn.Module):
@@ -96,18 +105,23 @@ class ProbeEncoder(nn.Module):
             for _ in range(sizes.hidden + 2)
         )
 
-    def forward(self, graph: NeuralGraph) -> list[Float[Tensor, "batch neurons d"]]:
-        """Run the networks and encode the values at every node set."""
-        values = ChainRunner(graph.spec).probe(graph, self.inputs)
-        hidden = 0
-        encoded = []
-        for node_set in graph.spec.node_sets:
-            if node_set.role == "hidden":
-                place, hidden = 2 + hidden, hidden + 1
-            else:
-                place = 0 if node_set.role == "input" else 1
-            encoded.append(self.maps[place](values[node_set.name]))
-        return encoded
+    def forward(self, networks: Networks) -> Float[Tensor, "nodes d"]:
+        """Run the networks and encode the values at every node set.
+
+        Raises:
+            SpecError: the networks are no plain chains, and cannot be run from their spec.
+        """
+        encoded: dict[tuple[int, int], Tensor] = {}
+        for part, graph in enumerate(networks.own.parts):
+            values = ChainRunner(graph.spec).probe(graph, self.inputs)
+            hidden = 0
+            for place, node_set in enumerate(graph.spec.node_sets):
+                if node_set.role == "hidden":
+                    own, hidden = 2 + hidden, hidden + 1
+                else:
+                    own = 0 if node_set.role == "input" else 1
+                encoded[part, place] = self.maps[own](values[node_set.name])
+        return networks.arrangement.join(encoded)
 
 
 class EdgeEncoder(nn.Module):
@@ -127,30 +141,25 @@ class EdgeEncoder(nn.Module):
 
     def __init__(self, sizes: Sizes, *, width: int, frequencies: int, sigma: float) -> None:
         super().__init__()
+        self.sizes = sizes
         self.fourier = FourierFeatures(sizes.edge_features, frequencies=frequencies, sigma=sigma)
         self.value = nn.Linear(self.fourier.width, width)
         self.directions = nn.Linear(3 * width, width)
 
-    def forward(self, weights: Sequence[Tensor]) -> Edges:
-        """Encode the edges of all blocks.
+    def forward(self, networks: Networks) -> tuple[Float[Tensor, "two edges d"], DirectedMap]:
+        """Encode the edges.
 
-        Args:
-            weights: ``[batch, groups, targets, sources, features]`` for each block.
+        Returns:
+            The states ``e_ij``, the same in both directions, and the map to the first states,
+            left to their readers.
         """
-        channels = self.fourier.frequencies.shape[0]
+        angles = [
+            self.fourier.angles(networks.edge_features(run), self.sizes.edge_channels(run.layout))
+            for run in networks.arrangement.runs
+        ]
+        features = self.fourier.lift(angles[0] if len(angles) == 1 else torch.cat(angles))
+        states: Tensor = self.value(features)
         along, against, both = self.directions.weight.chunk(3, dim=1)
-        edges = []
-        for weight in weights:
-            states = self.value(self.fourier(_pad(weight, channels)))
-            edges.append(
-                (
-                    F.linear(states, along + both, self.directions.bias),
-                    F.linear(states, against + both, self.directions.bias),
-                )
-            )
-        return edges
-
-
-def _pad(features: Tensor, channels: int) -> Tensor:
-    """Fill missing feature channels with zeros."""
-    return F.pad(features, (0, channels - features.shape[-1]))
+        weight = torch.stack([along + both, against + both])
+        written = DirectedMap(weight, torch.stack([self.directions.bias] * 2))
+        return states.expand(2, *states.shape), written

@@ -1,13 +1,13 @@
-"""Feature-wise linear modulation of messages, and their aggregation, on one block.
+"""Feature-wise linear modulation of messages, and their aggregation.
 
-The naive computation writes a dozen temporaries as large as all edges of a layer, and on a
-CPU most of its time goes into fetching their pages. Here forward and backward are written out
-over pieces of the batch that stay in the processor's cache, in buffers that are used again.
+The naive computation writes a dozen temporaries as large as all edges of a batch, and on a CPU
+most of its time goes into fetching their pages. Here forward and backward are written out over
+pieces that stay in the processor's cache, the map from edge states to scales and shifts
+included: nothing as large as the edges is written but the gradient of their states.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import torch
@@ -16,8 +16,10 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from weightspace.nn.cached_parts import CACHED_VALUES, cached_parts
+from weightspace.nn.arrangement import Arrangement
+from weightspace.nn.edge_maps import DirectedMap
 from weightspace.nn.fusion import compiled, fusing
+from weightspace.nn.pieces import Direction, Ends, Piece, directions
 
 
 class Aggregate(NamedTuple):
@@ -28,15 +30,6 @@ class Aggregate(NamedTuple):
     minimum: Tensor
     maximum: Tensor
 
-    def merge(self, other: Aggregate) -> Aggregate:
-        """Aggregate the messages of both."""
-        return Aggregate(
-            self.total + other.total,
-            self.squares + other.squares,
-            torch.minimum(self.minimum, other.minimum),
-            torch.maximum(self.maximum, other.maximum),
-        )
-
     def statistics(self, count: Tensor) -> Float[Tensor, "... 4d"]:
         """Mean, minimum, maximum and deviation of ``count`` messages at each neuron."""
         mean = self.total / count
@@ -46,128 +39,129 @@ class Aggregate(NamedTuple):
 
 
 def film_aggregate(
-    film: Float[Tensor, "batch groups targets sources 2d"],
-    receiver: Tensor,
-    sender: Tensor,
-    *,
-    over: int,
+    arrangement: Arrangement,
+    edges: Float[Tensor, "two edges d"],
+    film: DirectedMap,
+    receivers: Float[Tensor, "nodes d"],
+    senders: Float[Tensor, "nodes d"],
 ) -> Aggregate:
-    """Compute ``m_ij = s_ij * (A x_i + B x_j) + t_ij`` and aggregate over ``j``.
+    """Compute ``m_ij = s_ij * (A x_i + B x_j) + t_ij`` and aggregate at each ``i``.
 
-    Kofinas et al. 2024, appendix on PNA with edge features. Where several messages are the
-    minimum or maximum together, they share its gradient evenly.
+    Kofinas et al. 2024, appendix on PNA with edge features, with ``[s, t] = F e + f``. Messages
+    run along every connection and against it. Where several of a run are the minimum or
+    maximum together, they share its gradient evenly, and so do runs.
 
     Args:
-        film: ``s_ij`` and ``t_ij`` side by side, for every connection.
-        receiver: ``A x_i``, with a dimension of one where the senders are.
-        sender: ``B x_j``, with a dimension of one where the receivers are.
-        over: the dimension of the senders, 2 or 3.
-
-    >>> film, x = torch.ones(1, 1, 2, 3, 8), torch.ones(1, 1, 2, 1, 4)
-    >>> film_aggregate(film, x, torch.zeros(1, 1, 1, 3, 4), over=3).total.shape
-    torch.Size([1, 1, 2, 4])
+        arrangement: of the batch.
+        edges: the states along connections and against them.
+        film: the map to scale and shift of each direction.
+        receivers: ``A x_i``.
+        senders: ``B x_j``.
     """
-    outputs = _FilmAggregate.apply(film, receiver, sender, over)  # type: ignore[no-untyped-call]
-    return Aggregate(*outputs)
+    outputs = _FilmAggregate.apply(  # type: ignore[no-untyped-call]
+        arrangement, edges, film.weight, film.bias, receivers, senders
+    )
+    total, squares, minimum, maximum = outputs
+    return Aggregate(
+        arrangement.merge(total),
+        arrangement.merge(squares),
+        arrangement.merge(minimum, torch.minimum),
+        arrangement.merge(maximum, torch.maximum),
+    )
 
 
 class _FilmAggregate(Function):
     @staticmethod
-    def forward(
-        ctx: Any, film: Tensor, receiver: Tensor, sender: Tensor, over: int
+    def forward(  # noqa: PLR0917 (autograd passes by position)
+        ctx: Any,
+        arrangement: Arrangement,
+        edges: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        receivers: Tensor,
+        senders: Tensor,
     ) -> tuple[Tensor, ...]:
-        ctx.over = over
-        ctx.fused = fusing()
-        if ctx.fused:
-            ctx.save_for_backward(film, receiver, sender)
-            fused: tuple[Tensor, ...] = compiled(_fused_forward)(film, receiver, sender, over)
-            return fused
-        shape = [size for place, size in enumerate(film.shape[:-1]) if place != over]
-        outputs = tuple(film.new_empty(*shape, receiver.shape[-1]) for _ in range(4))
-        buffers = _Buffers(film, 2)
-        for part in buffers.parts:
-            pair, message = buffers.cut(part)
-            total, squares, minimum, maximum = (output[part] for output in outputs)
-            _message(film[part], receiver[part], sender[part], pair, message)
-            torch.sum(message, over, out=total)
-            torch.amin(message, over, out=minimum)
-            torch.amax(message, over, out=maximum)
-            torch.sum(message.mul_(message), over, out=squares)
-        ctx.save_for_backward(film, receiver, sender, outputs[2], outputs[3])
+        width = receivers.shape[-1]
+        outputs = tuple(receivers.new_empty(arrangement.received_count, width) for _ in range(4))
+        for way in directions(arrangement):
+            ends = Ends.of(way, receivers, senders)
+            found = tuple(output[way.received].view(way.run.lead, -1, width) for output in outputs)
+            for piece in way.pieces(2 * width):
+                modulation = _modulation(way, piece, edges, weight, bias)
+                receiver, sender = ends.receiver[piece.lead], ends.sender[piece.lead]
+                forward = compiled(_aggregate) if fusing() else _aggregate
+                results = forward(modulation, receiver, sender, way.over)
+                for output, result in zip(found, results, strict=True):
+                    output[piece.lead].copy_(result)
+        ctx.save_for_backward(edges, weight, bias, receivers, senders)
+        ctx.arrangement = arrangement
         return outputs
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
-        over, across = ctx.over, 5 - ctx.over
-        if ctx.fused:
-            return *compiled(_fused_backward)(*ctx.saved_tensors, over, *grads), None
-        film, receiver, sender, minimum, maximum = ctx.saved_tensors
-        d_film, d_receiver, d_sender = (torch.empty_like(x) for x in (film, receiver, sender))
-        buffers = _Buffers(film, 4)
-        for part in buffers.parts:
-            pair, message, mask, d_message = buffers.cut(part)
-            d_total, d_squares, d_min, d_max = (grad[part].unsqueeze(over) for grad in grads)
-            scale, _ = film[part].chunk(2, -1)
-            d_scale, d_shift = d_film[part].chunk(2, -1)
-            _message(film[part], receiver[part], sender[part], pair, message)
-            torch.addcmul(d_total, message, 2 * d_squares, out=d_message)
-            for extreme, grad in ((minimum, d_min), (maximum, d_max)):
-                torch.eq(message, extreme[part].unsqueeze(over), out=mask)
-                d_message.addcmul_(mask, grad / mask.sum(over, keepdim=True))
-            d_shift.copy_(d_message)
-            torch.mul(d_message, pair, out=d_scale)
-            d_pair = torch.mul(d_message, scale, out=pair)
-            torch.sum(d_pair, over, keepdim=True, out=d_receiver[part])
-            torch.sum(d_pair, across, keepdim=True, out=d_sender[part])
-        return d_film, d_receiver, d_sender, None
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        edges, weight, bias, receivers, senders = ctx.saved_tensors
+        width = receivers.shape[-1]
+        d_edges = torch.empty_like(edges, memory_format=torch.contiguous_format)
+        d_weight, d_bias = torch.zeros_like(weight), torch.zeros_like(bias)
+        d_receivers, d_senders = torch.zeros_like(receivers), torch.zeros_like(senders)
+        for way in directions(ctx.arrangement):
+            ends = Ends.of(way, receivers, senders)
+            d_ends = Ends.empty(way, receivers)
+            given = tuple(
+                grad[way.received].view(way.run.lead, -1, width).unsqueeze(way.over)
+                for grad in grads
+            )
+            for piece in way.pieces(2 * width):
+                modulation = _modulation(way, piece, edges, weight, bias)
+                receiver, sender = ends.receiver[piece.lead], ends.sender[piece.lead]
+                backward = compiled(_backward) if fusing() else _backward
+                d_modulation, d_receiver, d_sender = backward(
+                    modulation, receiver, sender, way.over, *(g[piece.lead] for g in given)
+                )
+                d_ends.receiver[piece.lead].copy_(d_receiver)
+                d_ends.sender[piece.lead].copy_(d_sender)
+                rows = d_modulation.view(-1, 2 * width)
+                torch.mm(rows, weight[way.index], out=d_edges[way.index, piece.edges])
+                d_weight[way.index].addmm_(rows.T, edges[way.index, piece.edges])
+                d_bias[way.index] += rows.sum(0)
+            d_ends.add_to(way, d_receivers, d_senders)
+        return None, d_edges, d_weight, d_bias, d_receivers, d_senders
 
 
-def _message(film: Tensor, receiver: Tensor, sender: Tensor, pair: Tensor, message: Tensor) -> None:
-    """Write ``A x_i + B x_j`` and the message into buffers."""
-    scale, shift = film.chunk(2, -1)
-    torch.add(receiver, sender, out=pair)
-    torch.addcmul(shift, scale, pair, out=message)
+def _modulation(
+    way: Direction, piece: Piece, edges: Tensor, weight: Tensor, bias: Tensor
+) -> Float[Tensor, "lead targets sources 2d"]:
+    """Scale and shift of a piece's edges."""
+    states = edges[way.index, piece.edges]
+    rows = torch.addmm(bias[way.index], states, weight[way.index].T)
+    return rows.view(-1, way.run.targets, way.run.sources, rows.shape[-1])
 
 
-def _fused_forward(film: Tensor, receiver: Tensor, sender: Tensor, over: int) -> tuple[Tensor, ...]:
-    """The plain formula, for a compiler that fuses it into one pass."""
-    scale, shift = film.chunk(2, -1)
-    message = scale * (receiver + sender) + shift
-    return (
-        message.sum(over),
-        (message * message).sum(over),
-        message.amin(over),
-        message.amax(over),
-    )
+def _aggregate(
+    modulation: Tensor, receiver: Tensor, sender: Tensor, over: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    scale, shift = modulation.chunk(2, -1)
+    message = torch.addcmul(shift, scale, receiver + sender)
+    least, most = message.amin(over), message.amax(over)
+    return message.sum(over), (message * message).sum(over), least, most
 
 
-def _fused_backward(
-    film: Tensor, receiver: Tensor, sender: Tensor, over: int, *grads: Tensor
+def _backward(
+    modulation: Tensor, receiver: Tensor, sender: Tensor, over: int, *grads: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The plain gradient. The extremes are found again, since a fused sum may round otherwise."""
-    d_total, d_squares, d_min, d_max = (grad.unsqueeze(over) for grad in grads)
-    scale, shift = film.chunk(2, -1)
+    """The gradient. The extremes are found again, since a fused sum may round otherwise."""
+    d_total, d_squares, d_least, d_most = grads
+    scale, shift = modulation.chunk(2, -1)
     pair = receiver + sender
-    message = scale * pair + shift
-    d_message = d_total + 2 * message * d_squares
-    for extreme, grad in ((message.amin(over, True), d_min), (message.amax(over, True), d_max)):
+    message = torch.addcmul(shift, scale, pair)
+    d_message = torch.addcmul(d_total, message, 2 * d_squares)
+    for extreme, grad in (
+        (message.amin(over, True), d_least),
+        (message.amax(over, True), d_most),
+    ):
         mask = (message == extreme).to(message.dtype)
-        d_message = d_message + mask * (grad / mask.sum(over, keepdim=True))
+        d_message = torch.addcmul(d_message, mask, grad / mask.sum(over, keepdim=True))
     d_pair = d_message * scale
-    d_film = torch.cat([d_message * pair, d_message], dim=-1)
-    return d_film, d_pair.sum(over, keepdim=True), d_pair.sum(5 - over, keepdim=True)
-
-
-class _Buffers:
-    """Ranges of the batch whose messages fit the cache, and buffers for one of them."""
-
-    def __init__(self, film: Tensor, count: int) -> None:
-        *inner, width = film.shape[1:]
-        self.parts = cached_parts(len(film), film[0].numel() // 2, CACHED_VALUES)
-        step = self.parts[0].stop
-        self._whole = [film.new_empty(step, *inner, width // 2) for _ in range(count)]
-
-    def cut(self, part: slice) -> Iterator[Tensor]:
-        """The buffers, shortened for the last range."""
-        return (buffer[: part.stop - part.start] for buffer in self._whole)
+    d_modulation = torch.cat([d_message * pair, d_message], dim=-1)
+    return d_modulation, d_pair.sum(over, keepdim=True), d_pair.sum(3 - over, keepdim=True)

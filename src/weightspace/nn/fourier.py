@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -41,7 +42,25 @@ class FourierFeatures(nn.Module):
 
     def forward(self, x: Float[Tensor, "... channels"]) -> Float[Tensor, "... width"]:
         """Lift the values."""
-        features: Tensor = _SineCosine.apply(x @ self.frequencies)  # type: ignore[no-untyped-call]
+        return self.lift(x @ self.frequencies)
+
+    def angles(
+        self, x: Float[Tensor, "items some"], channels: Sequence[int]
+    ) -> Float[Tensor, "items frequencies"]:
+        """The angles of items that have only some channels, the others being zero.
+
+        Args:
+            x: the values.
+            channels: which channels they are.
+        """
+        if list(channels) == list(range(self.frequencies.shape[0])):
+            return x @ self.frequencies
+        chosen = torch.as_tensor(channels, device=x.device)
+        return x @ self.frequencies.index_select(0, chosen)
+
+    def lift(self, angles: Float[Tensor, "... frequencies"]) -> Float[Tensor, "... width"]:
+        """Sines and cosines of angles."""
+        features: Tensor = _SineCosine.apply(angles)  # type: ignore[no-untyped-call]
         return features
 
 

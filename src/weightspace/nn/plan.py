@@ -5,15 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-import torch
-from jaxtyping import Float
-from torch import Tensor
-
 from weightspace.graph import BlockShape, GraphSpec
-
-Edges = list[tuple[Tensor, Tensor]]
-"""Edge states: for each block ``[batch, groups, targets, sources, d]``, along the connections
-and against them."""
 
 
 @dataclass(frozen=True)
@@ -30,22 +22,10 @@ class End:
     sizes: tuple[int, ...]
     order: tuple[int, ...]
 
-    def spread(self, x: Float[Tensor, "batch neurons d"], groups: int) -> Tensor:
-        """Reshape node states to ``[batch, groups, neurons of a group, d]``."""
-        batch, width = x.shape[0], x.shape[-1]
-        if self.order != tuple(range(len(self.order))):
-            grid = x.reshape(batch, *self.sizes, width)
-            x = grid.permute(0, *(place + 1 for place in self.order), grid.ndim - 1)
-        return x.reshape(batch, groups, -1, width)
-
-    def gather(self, y: Float[Tensor, "batch groups part d"]) -> Float[Tensor, "batch neurons d"]:
-        """Undo :meth:`spread`."""
-        batch, width = y.shape[0], y.shape[-1]
-        if self.order != tuple(range(len(self.order))):
-            grid = y.reshape(batch, *(self.sizes[place] for place in self.order), width)
-            inverse = sorted(range(len(self.order)), key=self.order.__getitem__)
-            y = grid.permute(0, *(place + 1 for place in inverse), grid.ndim - 1)
-        return y.reshape(batch, -1, width)
+    @property
+    def plain(self) -> bool:
+        """Whether the neurons already lie in the block's order."""
+        return self.order == tuple(range(len(self.order)))
 
 
 @dataclass(frozen=True)
@@ -71,15 +51,6 @@ class Plan:
     sizes: tuple[int, ...]
     blocks: tuple[BlockPlan, ...]
     degrees: tuple[int, ...]
-
-    def split(self, nodes: Float[Tensor, "batch neurons d"]) -> tuple[Tensor, ...]:
-        """Cut the states of all nodes into those of each node set."""
-        return torch.split(nodes, list(self.sizes), dim=1)
-
-    def degree_column(self, like: Tensor) -> Float[Tensor, "neurons 1"]:
-        """The degree of every neuron, of a tensor's type and place."""
-        degrees, sizes = torch.tensor(self.degrees), torch.tensor(self.sizes)
-        return degrees.repeat_interleave(sizes).unsqueeze(1).to(like)
 
 
 @lru_cache(maxsize=256)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from weightspace.nn.film import Aggregate, film_aggregate
-from weightspace.nn.plan import BlockPlan, Edges, Plan
+from weightspace.nn.arrangement import Arrangement
+from weightspace.nn.edge_maps import DirectedMap
+from weightspace.nn.film import film_aggregate
 
 AGGREGATORS, SCALERS = 4, 2
 
@@ -36,52 +38,30 @@ class PNALayer(nn.Module):
         self.register_buffer("delta", torch.tensor(delta))
 
     def forward(
-        self, plan: Plan, nodes: Float[Tensor, "batch neurons d"], film: Edges
-    ) -> Float[Tensor, "batch neurons d"]:
+        self,
+        arrangement: Arrangement,
+        nodes: Float[Tensor, "nodes d"],
+        edges: Float[Tensor, "two edges d"],
+        written: DirectedMap,
+    ) -> Float[Tensor, "nodes d"]:
         """Update the node states.
 
         Args:
-            plan: the spec's blocks.
-            nodes: the states of all node sets, one after the other.
-            film: ``[s, t]`` of all edges.
+            arrangement: of the batch.
+            nodes: the states of all nodes.
+            edges: the edges' states before the map ``written``.
+            written: the linear map that the edges' last writer left to its readers.
         """
         receive, send = self.message.weight.chunk(2, dim=1)
-        receivers = plan.split(nodes @ receive.T + self.message.bias)
-        senders = plan.split(nodes @ send.T)
-        found: list[Aggregate | None] = [None] * len(plan.sizes)
-        for block, edges in zip(plan.blocks, film, strict=True):
-            for place, part in _pass_messages(block, edges, receivers, senders):
-                before = found[place]
-                found[place] = part if before is None else before.merge(part)
-        degrees = plan.degree_column(nodes)
-        plain = _join(found, plan, nodes).statistics(degrees.clamp_min(1))
+        found = film_aggregate(
+            arrangement,
+            edges,
+            DirectedMap.of(self.film).after(written),
+            F.linear(nodes, receive, self.message.bias),
+            F.linear(nodes, send),
+        )
+        degrees = arrangement.degrees.to(nodes)
+        plain = found.statistics(degrees.clamp_min(1))
         amplified = plain * (torch.log(degrees + 1) / self.delta)
         updated: Tensor = self.out(self.post(torch.cat([nodes, plain, amplified], dim=-1)))
         return updated
-
-
-def _join(found: list[Aggregate | None], plan: Plan, nodes: Tensor) -> Aggregate:
-    """The aggregates of all node sets, one after the other; zero where nothing arrives."""
-    none = [nodes.new_zeros(len(nodes), size, nodes.shape[-1]) for size in plan.sizes]
-    parts = [
-        Aggregate(*[zero] * 4) if part is None else part
-        for part, zero in zip(found, none, strict=True)
-    ]
-    return Aggregate(*(torch.cat(values, dim=1) for values in zip(*parts, strict=True)))
-
-
-def _pass_messages(
-    block: BlockPlan,
-    edges: tuple[Tensor, Tensor],
-    receivers: tuple[Tensor, ...],
-    senders: tuple[Tensor, ...],
-) -> list[tuple[int, Aggregate]]:
-    """Messages along a block and against it: the node sets that receive, and what."""
-    groups, results = block.shape.groups, []
-    directions = ((block.target, block.source, 3), (block.source, block.target, 2))
-    for film, (end, other, over) in zip(edges, directions, strict=True):
-        receiver = end.spread(receivers[end.place], groups).unsqueeze(over)
-        sender = other.spread(senders[other.place], groups).unsqueeze(5 - over)
-        part = film_aggregate(film, receiver, sender, over=over)
-        results.append((end.place, Aggregate(*(end.gather(value) for value in part))))
-    return results

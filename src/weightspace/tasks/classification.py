@@ -13,7 +13,7 @@ from torch import Tensor
 from torchmetrics.classification import MulticlassAccuracy
 
 from weightspace.graph import GraphSpec, NeuralGraph
-from weightspace.models import Metanetwork
+from weightspace.models import Predictor
 from weightspace.tasks.batches import NetworkBatch, mixed_seed
 
 Augmentation = Callable[[dict[str, Tensor], torch.Generator], dict[str, Tensor]]
@@ -37,7 +37,7 @@ class ClassificationTask(pl.LightningModule):
 
     def __init__(
         self,
-        model: Metanetwork,
+        model: Predictor,
         spec: GraphSpec,
         *,
         augmentation: Augmentation | None = None,
@@ -116,9 +116,7 @@ class Classified(NamedTuple):
 
 
 @torch.no_grad()
-def classify(
-    model: Metanetwork, spec: GraphSpec, stacks: Iterable[dict[str, Tensor]]
-) -> Classified:
+def classify(model: Predictor, spec: GraphSpec, stacks: Iterable[dict[str, Tensor]]) -> Classified:
     """Classify networks with a trained model.
 
     Args:

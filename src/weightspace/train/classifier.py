@@ -16,7 +16,7 @@ from torch import Tensor
 from torchmetrics.functional.classification import multiclass_confusion_matrix
 
 from weightspace.errors import LARGEST_SEED, DataError, FileError, require_between
-from weightspace.models import Metanetwork, Requirements, make_model, save_model
+from weightspace.models import Predictor, Requirements, make_model, save_model
 from weightspace.tasks.batches import batches
 from weightspace.tasks.classification import Augmentation, ClassificationTask, classify
 from weightspace.tasks.labels import Classes, column_of
@@ -74,7 +74,7 @@ class Outcome:
         seed: of the training.
     """
 
-    model: Metanetwork
+    model: Predictor
     classes: Classes
     fitted: Fitted
     test_accuracy: float

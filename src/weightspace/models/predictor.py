@@ -1,0 +1,47 @@
+"""Metanetworks that predict: a vector for each network."""
+
+from __future__ import annotations
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from weightspace.graph import Batch
+from weightspace.models.metanetwork import Metanetwork
+from weightspace.models.trunk import Trunk
+
+
+class Predictor(Metanetwork):
+    """Classify or rank networks: an output vector each, unchanged by their symmetry.
+
+    Args:
+        trunk: one paper's model.
+        outputs: the length of the output vector.
+        canonical: whether networks are first brought to canonical signs.
+
+    >>> from weightspace.graph import chain_spec
+    >>> from weightspace.models import NGGNN, Requirements
+    >>> trunk = NGGNN(Requirements.of([chain_spec([2, 4, 1], activations="tanh")]))
+    >>> Predictor(trunk, outputs=10).outputs
+    10
+    """
+
+    def __init__(self, trunk: Trunk, *, outputs: int, canonical: bool = False) -> None:
+        super().__init__(trunk, canonical=canonical)
+        self.outputs = outputs
+        self.readout = trunk.make_readout()
+        self.last = nn.Linear(self.readout.width, outputs)
+
+    def embed(self, batch: Batch) -> Float[Tensor, "batch d"]:
+        """Read the networks: a vector each, before the last linear map."""
+        read = self.read(batch)
+        embedding: Tensor = self.readout(read.networks, read.state)
+        return embedding
+
+    def head(self, embedding: Float[Tensor, "batch d"]) -> Float[Tensor, "batch outputs"]:
+        """Map embeddings to outputs."""
+        result: Tensor = self.last(embedding)
+        return result
+
+    def forward(self, batch: Batch) -> Float[Tensor, "batch outputs"]:
+        """Read the networks: an output vector each."""
+        return self.head(self.embed(batch))

@@ -1,0 +1,113 @@
+"""Walking over the connections of a batch in pieces that fit the processor's cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from jaxtyping import Float
+from torch import Tensor
+
+from weightspace.nn.arrangement import Arrangement, Rows, Run
+from weightspace.nn.cached_parts import cached_parts
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some of a run's blocks.
+
+    Args:
+        lead: their range.
+        edges: the rows of their connections in the edge buffer.
+    """
+
+    lead: slice
+    edges: slice
+
+
+@dataclass(frozen=True, eq=False)
+class Direction:
+    """The messages of a run along its connections or against them.
+
+    Args:
+        run: the connections.
+        index: 0 along, from sources to targets; 1 against.
+    """
+
+    run: Run
+    index: int
+
+    @property
+    def over(self) -> int:
+        """The dimension of ``[lead, targets, sources, d]`` that the senders are."""
+        return 2 - self.index
+
+    @property
+    def received(self) -> slice:
+        """The rows of the receivers in the buffer of received values."""
+        return self.run.at_source if self.index else self.run.at_target
+
+    def pieces(self, width: int) -> Iterator[Piece]:
+        """Cut the run into pieces whose states of this width fit the cache."""
+        run, size = self.run, self.run.targets * self.run.sources
+        for lead in cached_parts(run.lead, size * width):
+            start = run.edges.start
+            yield Piece(lead, slice(start + lead.start * size, start + lead.stop * size))
+
+
+@dataclass(frozen=True, eq=False)
+class Ends:
+    """Values of the receivers and senders of a direction, ready for broadcasting.
+
+    Args:
+        receiver: ``[lead, targets, 1, d]`` along, ``[lead, 1, sources, d]`` against.
+        sender: the other end's.
+    """
+
+    receiver: Tensor
+    sender: Tensor
+
+    @classmethod
+    def of(
+        cls, way: Direction, receivers: Float[Tensor, "nodes d"], senders: Float[Tensor, "nodes d"]
+    ) -> Ends:
+        """Take the values of a direction's ends out of the node buffer."""
+        run = way.run
+        at_target, at_source = (senders, receivers) if way.index else (receivers, senders)
+        target = _take(at_target, run.target).view(run.lead, run.targets, 1, -1)
+        source = _take(at_source, run.source).view(run.lead, 1, run.sources, -1)
+        return cls(source, target) if way.index else cls(target, source)
+
+    @classmethod
+    def empty(cls, way: Direction, like: Tensor) -> Ends:
+        """Room for values of a direction's ends."""
+        run, width = way.run, like.shape[-1]
+        target = like.new_empty(run.lead, run.targets, 1, width)
+        source = like.new_empty(run.lead, 1, run.sources, width)
+        return cls(source, target) if way.index else cls(target, source)
+
+    def add_to(self, way: Direction, receivers: Tensor, senders: Tensor) -> None:
+        """Add the values to those of the node buffer, in place."""
+        run = way.run
+        ends = (run.source, run.target) if way.index else (run.target, run.source)
+        for buffer, rows, values in zip(
+            (receivers, senders), ends, (self.receiver, self.sender), strict=True
+        ):
+            flat = values.view(-1, values.shape[-1])
+            if isinstance(rows, slice):
+                buffer[rows].add_(flat)
+            else:
+                buffer.index_add_(0, rows.to(buffer.device), flat)
+
+
+def directions(arrangement: Arrangement) -> Iterator[Direction]:
+    """Every run, along and against."""
+    for run in arrangement.runs:
+        yield Direction(run, 0)
+        yield Direction(run, 1)
+
+
+def _take(buffer: Tensor, rows: Rows) -> Tensor:
+    return (
+        buffer[rows] if isinstance(rows, slice) else buffer.index_select(0, rows.to(buffer.device))
+    )
