@@ -79,7 +79,9 @@ class EdgeListReference(torch.nn.Module):
         sections = networks.arrangement.split(trunk.nodes(networks))
         nodes = torch.cat([sections[key] for key in sorted(sections)], dim=1).flatten(0, 1)
         weights = torch.cat([graph.edges[b.name].flatten(1, 3) for b in graph.spec.blocks], 1)
-        one = trunk.edges.value(trunk.edges.fourier(weights.flatten(0, 1)))
+        value = trunk.edges.value
+        angles = weights.flatten(0, 1) @ value.frequencies
+        one = value.linear(torch.cat([angles.sin(), angles.cos()], dim=-1))
         none = torch.zeros_like(one)
         edges = trunk.edges.directions(
             torch.cat([torch.cat([one, none, one], 1), torch.cat([none, one, one], 1)])

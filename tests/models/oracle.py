@@ -10,6 +10,7 @@ from torch import Tensor
 
 from weightspace.graph import NeuralGraph, activation_identities, position_identities
 from weightspace.models import Predictor
+from weightspace.nn import FourierLinear
 
 
 def edge_list(graph: NeuralGraph) -> tuple[Tensor, Tensor, Tensor, dict[str, int]]:
@@ -29,6 +30,12 @@ def edge_list(graph: NeuralGraph) -> tuple[Tensor, Tensor, Tensor, dict[str, int
                 targets.append(starts[block.target] + t)
                 features.append(tensor[:, 0, t, s])
     return torch.tensor(sources), torch.tensor(targets), torch.stack(features, 1), starts
+
+
+def fourier(layer: FourierLinear, values: Tensor) -> Tensor:
+    """Random Fourier features and a linear map of them."""
+    angles = values @ layer.frequencies
+    return layer.linear(torch.cat([angles.sin(), angles.cos()], dim=-1))
 
 
 def oracle(model: Predictor, graph: NeuralGraph, probed: list[Tensor] | None = None) -> Tensor:
@@ -51,7 +58,7 @@ def _one(model: Predictor, raw: NeuralGraph, seen: Tensor | None) -> Tensor:
             features = graph.nodes[node_set.name][0, i]
             value = torch.zeros(max(trunk.requirements.node_features, 1), dtype=features.dtype)
             value[: len(features)] = features
-            state = trunk.nodes.value(trunk.nodes.fourier(value))
+            state = fourier(trunk.nodes.value, value)
             identity = trunk.nodes.identity
             start = identity.starts[["input", "hidden", "output"].index(node_set.role)]
             state = state + identity.positions.weight[start + positions[node_set.name][i]]
@@ -60,7 +67,7 @@ def _one(model: Predictor, raw: NeuralGraph, seen: Tensor | None) -> Tensor:
     if seen is not None:
         nodes = nodes + seen
     sources, targets, features, starts = edge_list(graph)
-    one = trunk.edges.value(trunk.edges.fourier(features[0]))
+    one = fourier(trunk.edges.value, features[0])
     none = torch.zeros_like(one)
     # every connection twice: i receives from j along it, and j from i against it
     receivers = torch.cat([targets, sources])

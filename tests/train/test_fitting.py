@@ -11,7 +11,7 @@ import torch
 
 from tests.train.zoos import SPEC, labelled_zoo
 from weightspace.errors import FileError, ModelError
-from weightspace.models import NGGNN, Requirements
+from weightspace.models import NGGNN, Predictor, Requirements
 from weightspace.tasks.batches import batches
 from weightspace.tasks.classification import ClassificationTask, classify
 from weightspace.tasks.labels import Classes
@@ -43,7 +43,8 @@ def train(
     zoo: Zoo, folder: Path, epochs: int = 6, stop: int | None = None, patience: int = 10
 ) -> tuple[ClassificationTask, Fitted]:
     torch.manual_seed(0)
-    model = NGGNN(Requirements.of([SPEC]), outputs=3, width=8, layers=2, frequencies=8)
+    trunk = NGGNN(Requirements.of([SPEC]), width=8, layers=2, frequencies=8)
+    model = Predictor(trunk, outputs=3)
     model.fit_normalisation(zoo.graph(zoo.split("train")))
     task = ClassificationTask(model, SPEC, augmentation=noisy, learning_rate=1e-2, seed=3)
     classes = Classes.of(zoo.column("label").tolist())

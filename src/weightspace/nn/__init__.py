@@ -6,7 +6,7 @@ from weightspace.nn.edge_maps import DirectedMap
 from weightspace.nn.edge_update import EdgeUpdate, edge_silu
 from weightspace.nn.encode import EdgeEncoder, NodeEncoder, NodeIdentity, ProbeEncoder
 from weightspace.nn.film import Aggregate, film_aggregate
-from weightspace.nn.fourier import FourierFeatures
+from weightspace.nn.fourier import FourierLinear
 from weightspace.nn.fusion import fuse_kernels
 from weightspace.nn.networks import Networks
 from weightspace.nn.normaliser import Normaliser
@@ -20,7 +20,7 @@ __all__ = [
     "DirectedMap",
     "EdgeEncoder",
     "EdgeUpdate",
-    "FourierFeatures",
+    "FourierLinear",
     "Member",
     "Networks",
     "NodeEncoder",

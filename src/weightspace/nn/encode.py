@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from weightspace.graph import ACTIVATION_COUNT, ChainRunner
 from weightspace.nn.edge_maps import DirectedMap
-from weightspace.nn.fourier import FourierFeatures
+from weightspace.nn.fourier import FourierLinear
 from weightspace.nn.networks import Networks
 
 
@@ -75,13 +75,12 @@ class NodeEncoder(nn.Module):
     def __init__(self, sizes: Sizes, *, width: int, frequencies: int, sigma: float) -> None:
         super().__init__()
         self.channels = max(sizes.node_features, 1)
-        self.fourier = FourierFeatures(self.channels, frequencies=frequencies, sigma=sigma)
-        self.value = nn.Linear(self.fourier.width, width)
+        self.value = FourierLinear(self.channels, width, frequencies=frequencies, sigma=sigma)
         self.identity = NodeIdentity(sizes, width=width)
 
     def forward(self, networks: Networks) -> Float[Tensor, "nodes d"]:
         """Encode the nodes."""
-        values: Tensor = self.value(self.fourier(networks.node_features(self.channels)))
+        values: Tensor = self.value(networks.node_features(self.channels))
         identity: Tensor = self.identity(networks)
         return values + identity
 
@@ -142,8 +141,8 @@ class EdgeEncoder(nn.Module):
     def __init__(self, sizes: Sizes, *, width: int, frequencies: int, sigma: float) -> None:
         super().__init__()
         self.sizes = sizes
-        self.fourier = FourierFeatures(sizes.edge_features, frequencies=frequencies, sigma=sigma)
-        self.value = nn.Linear(self.fourier.width, width)
+        channels = sizes.edge_features
+        self.value = FourierLinear(channels, width, frequencies=frequencies, sigma=sigma)
         self.directions = nn.Linear(3 * width, width)
 
     def forward(self, networks: Networks) -> tuple[Float[Tensor, "two edges d"], DirectedMap]:
@@ -153,12 +152,11 @@ class EdgeEncoder(nn.Module):
             The states ``e_ij``, the same in both directions, and the map to the first states,
             left to their readers.
         """
-        angles = [
-            self.fourier.angles(networks.edge_features(run), self.sizes.edge_channels(run.layout))
+        values = [
+            self.value(networks.edge_features(run), self.sizes.edge_channels(run.layout))
             for run in networks.arrangement.runs
         ]
-        features = self.fourier.lift(angles[0] if len(angles) == 1 else torch.cat(angles))
-        states: Tensor = self.value(features)
+        states = values[0] if len(values) == 1 else torch.cat(values)
         along, against, both = self.directions.weight.chunk(3, dim=1)
         weight = torch.stack([along + both, against + both])
         written = DirectedMap(weight, torch.stack([self.directions.bias] * 2))

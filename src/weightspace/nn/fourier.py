@@ -1,8 +1,8 @@
-"""Gaussian random Fourier features of weights and biases."""
+"""Gaussian random Fourier features of weights and biases, and a linear map of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -11,75 +11,95 @@ from torch import Tensor, nn
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from weightspace.nn.cached_parts import cached_parts
 
-class FourierFeatures(nn.Module):
-    """Lift values to sines and cosines of random frequencies.
+
+class FourierLinear(nn.Module):
+    """A linear map of random Fourier features of values.
 
     Rahimi and Recht 2007, used by Kofinas et al. 2024 for weights and biases:
-    ``[sin(B x), cos(B x)]`` with ``B`` normal of deviation ``sigma``, not trained. The
+    ``A [sin(B x), cos(B x)] + a`` with ``B`` normal of deviation ``sigma``, not trained. The
     frequencies are in radians: with a factor of 2 pi as in Tancik et al. 2020, deviation 3
     would make neighbouring values of normalised weights look unrelated.
 
     Args:
         channels: values of one item.
-        frequencies: how many frequencies; the result has twice as many channels.
+        width: channels of the result.
+        frequencies: how many frequencies; there are twice as many features.
         sigma: the deviation of the frequencies.
 
-    >>> FourierFeatures(1, frequencies=128, sigma=3.0)(torch.zeros(5, 1)).shape
-    torch.Size([5, 256])
+    >>> FourierLinear(1, 32, frequencies=128, sigma=3.0)(torch.zeros(5, 1)).shape
+    torch.Size([5, 32])
     """
 
     frequencies: Tensor
 
-    def __init__(self, channels: int, *, frequencies: int = 128, sigma: float = 3.0) -> None:
+    def __init__(
+        self, channels: int, width: int, *, frequencies: int = 128, sigma: float = 3.0
+    ) -> None:
         super().__init__()
         self.register_buffer("frequencies", sigma * torch.randn(channels, frequencies))
+        self.linear = nn.Linear(2 * frequencies, width)
 
-    @property
-    def width(self) -> int:
-        """The number of channels of the result."""
-        return 2 * self.frequencies.shape[1]
-
-    def forward(self, x: Float[Tensor, "... channels"]) -> Float[Tensor, "... width"]:
-        """Lift the values."""
-        return self.lift(x @ self.frequencies)
-
-    def angles(
-        self, x: Float[Tensor, "items some"], channels: Sequence[int]
-    ) -> Float[Tensor, "items frequencies"]:
-        """The angles of items that have only some channels, the others being zero.
+    def forward(
+        self, x: Float[Tensor, "items some"], channels: Sequence[int] | None = None
+    ) -> Float[Tensor, "items width"]:
+        """Map values.
 
         Args:
             x: the values.
-            channels: which channels they are.
+            channels: which channels they are, if not all; the others are zero.
         """
-        if list(channels) == list(range(self.frequencies.shape[0])):
-            return x @ self.frequencies
-        chosen = torch.as_tensor(channels, device=x.device)
-        return x @ self.frequencies.index_select(0, chosen)
-
-    def lift(self, angles: Float[Tensor, "... frequencies"]) -> Float[Tensor, "... width"]:
-        """Sines and cosines of angles."""
-        features: Tensor = _SineCosine.apply(angles)  # type: ignore[no-untyped-call]
-        return features
+        frequencies = self.frequencies
+        if channels is not None and list(channels) != list(range(len(frequencies))):
+            frequencies = frequencies[torch.as_tensor(channels, device=x.device)]
+        result: Tensor = _FourierLinear.apply(  # type: ignore[no-untyped-call]
+            x, frequencies, self.linear.weight, self.linear.bias
+        )
+        return result
 
 
-class _SineCosine(Function):
-    """Sines and cosines side by side, written to their place at once."""
+class _FourierLinear(Function):
+    """Over pieces that fit the cache: the features are never written whole, but found again.
+
+    Sines and cosines have buffers of their own: written side by side, with a stride, they take
+    ten times as long.
+    """
 
     @staticmethod
-    def forward(ctx: Any, angles: Tensor) -> Tensor:
-        half = angles.shape[-1]
-        features = angles.new_empty(*angles.shape[:-1], 2 * half)
-        torch.sin(angles, out=features[..., :half])
-        torch.cos(angles, out=features[..., half:])
-        ctx.save_for_backward(features)
-        return features
+    def forward(ctx: Any, x: Tensor, frequencies: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        ctx.save_for_backward(x, frequencies, weight)
+        result = x.new_empty(len(x), len(weight))
+        for_sine, for_cosine = weight.chunk(2, dim=1)
+        for part, (sine, cosine) in _features(x, frequencies):
+            torch.addmm(bias, sine, for_sine.T, out=result[part])
+            result[part].addmm_(cosine, for_cosine.T)
+        return result
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
-        (features,) = ctx.saved_tensors
-        (sine, cosine), (d_sine, d_cosine) = features.chunk(2, -1), grad.chunk(2, -1)
-        d_angles: Tensor = d_sine * cosine - d_cosine * sine
-        return d_angles
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, None, Tensor, Tensor]:
+        x, frequencies, weight = ctx.saved_tensors
+        d_x = torch.empty_like(x) if ctx.needs_input_grad[0] else None
+        d_weight = torch.zeros_like(weight)
+        for_sine, for_cosine = weight.chunk(2, dim=1)
+        d_sine, d_cosine = d_weight.chunk(2, dim=1)
+        for part, (sine, cosine) in _features(x, frequencies):
+            given = grad[part]
+            d_sine.addmm_(given.T, sine)
+            d_cosine.addmm_(given.T, cosine)
+            if d_x is not None:
+                d_angles = (given @ for_sine) * cosine - (given @ for_cosine) * sine
+                d_x[part] = d_angles @ frequencies.T
+        return d_x, None, d_weight, grad.sum(0)
+
+
+def _features(x: Tensor, frequencies: Tensor) -> Iterator[tuple[slice, tuple[Tensor, Tensor]]]:
+    """Sines and cosines of ranges of items, in buffers that are used again."""
+    count = frequencies.shape[1]
+    parts = cached_parts(len(x), count) if len(x) else []
+    buffers = [x.new_empty(parts[0].stop, count) for _ in range(3)] if parts else []
+    for part in parts:
+        angles, sine, cosine = (buffer[: part.stop - part.start] for buffer in buffers)
+        torch.mm(x[part], frequencies, out=angles)
+        yield part, (torch.sin(angles, out=sine), torch.cos(angles, out=cosine))
