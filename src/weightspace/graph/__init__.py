@@ -14,6 +14,7 @@ from weightspace.graph.graph_symmetry import GraphSymmetry
 from weightspace.graph.mixed import Batch, MixedGraph
 from weightspace.graph.neural_graph import NeuralGraph, State, check_state
 from weightspace.graph.normalisation import Normalisation, statistics_keys
+from weightspace.graph.reordering import Reordering
 from weightspace.graph.run import ChainFunction, ChainRunner
 from weightspace.graph.spec import BlockShape, EdgeBlock, GraphSpec, NodeSet
 from weightspace.graph.spec_json import spec_from_dict, spec_from_json, spec_to_dict, spec_to_json
@@ -44,6 +45,7 @@ __all__ = [
     "Normalisation",
     "Parameter",
     "Piece",
+    "Reordering",
     "Rescaling",
     "Span",
     "State",

@@ -170,14 +170,24 @@ def permute_grid(
         assert axis is not None
         if axis not in permutations:
             continue
-        chain = ancestors(axis, parents)
-        grid = _permute(
-            grid,
-            place + offset,
-            permutations[axis],
-            [axes.index(parent) + offset for parent in chain],
-        )
+        chain = [at + offset for at in parent_places(axes, place, parents)]
+        grid = _permute(grid, place + offset, permutations[axis], chain)
     return grid
+
+
+def parent_places(
+    axes: Sequence[str | None], place: int, parents: dict[str, str | None]
+) -> list[int]:
+    """Where the axes stand that the axis at a place is nested in, outermost first.
+
+    A tensor may have an axis twice, such as a square weight between tied neurons: then the
+    parent is the nearest one before its child.
+    """
+    found: list[int] = []
+    for parent in ancestors(str(axes[place]), parents):
+        places = [i for i, axis in enumerate(axes) if axis == parent]
+        found.append(max((i for i in places if i < place), default=places[0]))
+    return found
 
 
 def _permute(grid: Tensor, place: int, permutation: Tensor, parents: list[int]) -> Tensor:
