@@ -102,9 +102,14 @@ class GraphSymmetry:
         return SymmetryReport(change, samples, kinds)
 
     def run(self, module: nn.Module, state: State, inputs: Inputs) -> list[Tensor]:
-        """Every floating-point output of a module with a state dict in place of its own."""
+        """Every floating-point output of a module with a state dict in place of its own.
+
+        A module that draws random numbers draws the same ones in every run.
+        """
         args = (inputs,) if isinstance(inputs, Tensor) else inputs
-        with no_memory(module), substituted(module, state):
+        # The global generators are what a module draws from; they are put back afterwards.
+        with no_memory(module), substituted(module, state), torch.random.fork_rng():
+            torch.manual_seed(0)
             result = module(**args) if isinstance(args, Mapping) else module(*args)
         found = list(_tensors(result))
         numbers = [x for x in found if x.is_floating_point() or x.is_complex()]

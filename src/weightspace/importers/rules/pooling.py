@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weightspace.importers.call import Call, Result, pin, place, rule
+from weightspace.importers.call import Call, Result, pin, place, rule, unify
 from weightspace.importers.value import Value
 
 _LOCAL = """max_pool1d max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d
@@ -36,8 +36,15 @@ def local(call: Call) -> Result:
 
 @rule("grid_sampler", "grid_sampler_2d", "grid_sampler_3d")
 def grid_sample(call: Call) -> Result:
-    """Channels sampled at places that another tensor gives."""
+    """``y[n, c, q] = x[n, c] at grid[n, q]``: each image has its own places to be read at.
+
+    The places may be reordered, their coordinates may not. Where heads are folded into the
+    images (deformable attention), those of the features are those of the places.
+    """
     x, grid = call.tensors
-    for dim in (*x.dims[2:], *grid.dims):
+    for dim in (*x.dims[2:], grid.dims[-1]):
         pin(dim, "positions")
-    return call.make([x.dims[0], x.dims[1], *(place(n) for n in call.shape[2:])])
+    unify(x.dims[0], grid.dims[0])
+    dims = [x.dims[0], x.dims[1], *grid.dims[1:-1]]
+    call.spaces.append((*dims, *x.dims[2:], grid.dims[-1]))
+    return call.make(dims)

@@ -9,7 +9,7 @@ from weightspace.importers.value import NO_ORIGIN, Draw, Value
 
 @rule("sum", "mean", "amax", "amin", "prod", "var", "std", "logsumexp", "norm", "any", "all",
       "linalg_vector_norm", "nansum", "var_mean", "std_mean", "max", "min", "nanmean",
-      "aminmax", "count_nonzero", "linalg_norm")  # fmt: skip
+      "aminmax", "count_nonzero", "linalg_norm", "_is_all_true", "_is_any_true")  # fmt: skip
 def reduce(call: Call) -> Result:
     """Symmetric functions of the elements of some dimensions."""
     x = call.first
