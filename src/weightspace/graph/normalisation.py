@@ -123,6 +123,17 @@ class Normalisation:
             StateError: the graph is of another spec, has layers of a kind that the training
                 networks lacked, or is normalised already.
         """
+        self.check(graph)
+        normal = self._map(graph, lambda x, mean, std: (x - mean) / std)
+        return replace(normal, statistics=self)
+
+    def check(self, graph: NeuralGraph) -> None:
+        """Check that a graph can be normalised.
+
+        Raises:
+            StateError: it is of another spec, or normalised already.
+        """
+        self._check(graph.spec)
         if graph.statistics is not None:
             raise StateError(
                 "graph",
@@ -130,8 +141,6 @@ class Normalisation:
                 found=f"weights normalised by the statistics {graph.statistics.fingerprint}",
                 hint=f"The model applies its own, {self.fingerprint}, by itself.",
             )
-        normal = self._map(graph, lambda x, mean, std: (x - mean) / std)
-        return replace(normal, statistics=self)
 
     def invert(self, graph: NeuralGraph) -> NeuralGraph:
         """Undo the normalisation.
@@ -152,6 +161,15 @@ class Normalisation:
     def scale_of(self, spec: GraphSpec, owner: Owner) -> Float[Tensor, " features"]:
         """The deviation that a layer's features are divided by."""
         return self.std[self._key(spec, owner)]
+
+    def of(self, spec: GraphSpec, owner: Owner) -> tuple[Tensor, Tensor]:
+        """The mean and the deviation of a layer's features, ``[features]`` each.
+
+        Raises:
+            StateError: the training networks had no layer of its kind.
+        """
+        key = self._key(spec, owner)
+        return self.mean[key], self.std[key]
 
     def _map(
         self, graph: NeuralGraph, change: Callable[[Tensor, Tensor, Tensor], Tensor]

@@ -66,7 +66,7 @@ class Metanetwork(nn.Module):
         canonical = self._canonical(self._checked(batch))
         inner = self.trunk.prepare(canonical.batch)
         prepared = Prepared(inner.batch, lambda x: canonical.restore(inner.restore(x)))
-        networks = Networks(prepared.batch, self.normaliser(prepared.batch))
+        networks = Networks(prepared.batch, self.normaliser)
         return Read(networks, self.trunk(networks), prepared)
 
     def _checked(self, batch: Batch) -> MixedGraph:

@@ -10,9 +10,10 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from weightspace.graph import MixedGraph
+from weightspace.graph import EdgeBlock, MixedGraph, NodeSet, Normalisation
 from weightspace.nn.arrangement import Arrangement, Run
 from weightspace.nn.arranging import arrange
+from weightspace.nn.normaliser import Normaliser
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,11 +22,39 @@ class Networks:
 
     Args:
         own: with their own weights, for models that also run them.
-        normal: with normalised weights.
+        given: with normalised weights, or what normalises them.
+
+    Raises:
+        StateError: the networks are normalised already, or of another spec than the normaliser's.
     """
 
     own: MixedGraph
-    normal: MixedGraph
+    given: MixedGraph | Normaliser
+
+    def __post_init__(self) -> None:
+        if self.normalisation is not None:
+            for part in self.own.parts:
+                self.normalisation.check(part)
+
+    @cached_property
+    def normal(self) -> MixedGraph:
+        """With normalised weights: a copy, made when it is first asked for."""
+        return self.given if isinstance(self.given, MixedGraph) else self.given(self.own)
+
+    @cached_property
+    def normalisation(self) -> Normalisation | None:
+        """What is still to be applied to the features of :meth:`features`."""
+        return self.given.normalisation if isinstance(self.given, Normaliser) else None
+
+    def features(self, part: int, owner: NodeSet | EdgeBlock) -> tuple[Tensor, Tensor, Tensor]:
+        """A layer's features without a copy, and the mean and deviation to normalise them by."""
+        graph = (self.given if isinstance(self.given, MixedGraph) else self.own).parts[part]
+        values = (graph.nodes if isinstance(owner, NodeSet) else graph.edges)[owner.name]
+        if self.normalisation is None or not owner.pieces:
+            like = values.new_ones(values.shape[-1])
+            return values, torch.zeros_like(like), like
+        mean, std = self.normalisation.of(graph.spec, owner)
+        return values, mean.to(values), std.to(values)
 
     @cached_property
     def arrangement(self) -> Arrangement:
@@ -43,8 +72,9 @@ class Networks:
         """
         parts = []
         for section in self.arrangement.sections:
-            graph = self.normal.parts[section.part]
-            features = graph.nodes[graph.spec.node_sets[section.place].name].flatten(0, 1)
+            node_set = self.arrangement.node_set(section)
+            values, mean, std = self.features(section.part, node_set)
+            features = ((values - mean) / std).flatten(0, 1)
             parts.append(F.pad(features, (0, channels - features.shape[-1])))
         return torch.cat(parts)
 
