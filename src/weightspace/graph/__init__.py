@@ -11,6 +11,7 @@ from weightspace.graph.features import (
     position_identities,
 )
 from weightspace.graph.graph_symmetry import GraphSymmetry
+from weightspace.graph.matching import Matching, Matchings, match_stacked, match_weights
 from weightspace.graph.mixed import Batch, MixedGraph
 from weightspace.graph.neural_graph import NeuralGraph, State, check_state
 from weightspace.graph.normalisation import Normalisation, statistics_keys
@@ -37,6 +38,8 @@ __all__ = [
     "GraphSymmetry",
     "GroupElement",
     "LeftOut",
+    "Matching",
+    "Matchings",
     "Mixed",
     "MixedGraph",
     "Mixing",
@@ -58,6 +61,8 @@ __all__ = [
     "chain_spec",
     "check_state",
     "layered_chain_spec",
+    "match_stacked",
+    "match_weights",
     "position_counts",
     "position_identities",
     "spec_from_dict",

@@ -1,0 +1,159 @@
+"""Weight matching: the reordering of a network's neurons that brings it closest to another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from weightspace.errors import ModelError, StateError
+from weightspace.graph.assignment import Problem, where
+from weightspace.graph.layout import piece_grid
+from weightspace.graph.matching_terms import Term, Tree
+from weightspace.graph.neural_graph import State, check_state
+from weightspace.graph.reordering import Reordering, pieces_of
+from weightspace.graph.spec import GraphSpec
+from weightspace.graph.symmetry import GroupElement
+
+
+@dataclass(frozen=True, eq=False)
+class Matching:
+    """How one network was brought to another.
+
+    Args:
+        element: reorders the moving network's neurons.
+        similarity: the inner product of the two networks' parameters after it.
+        before: the same without it.
+    """
+
+    element: GroupElement
+    similarity: float
+    before: float
+
+    @property
+    def gain(self) -> float:
+        """What the reordering added to the inner product: half of the squared distance lost."""
+        return self.similarity - self.before
+
+
+@dataclass(frozen=True, eq=False)
+class Matchings:
+    """How the networks of a batch were brought to one other.
+
+    Args:
+        reordering: of each network.
+        similarity: as in :class:`Matching`.
+        before: as in :class:`Matching`.
+    """
+
+    reordering: Reordering
+    similarity: Float[Tensor, " networks"]
+    before: Float[Tensor, " networks"]
+
+    @property
+    def gain(self) -> Float[Tensor, " networks"]:
+        """What the reordering added to the inner products."""
+        return self.similarity - self.before
+
+
+def match_weights(
+    spec: GraphSpec,
+    fixed: State,
+    moving: State,
+    *,
+    restarts: int = 1,
+    generator: torch.Generator | None = None,
+) -> Matching:
+    """Find the reordering of a network that maximises its inner product with another.
+
+    Ainsworth et al. 2023 ("Git Re-Basin"), section 3.2, weight matching: of all permutations
+    ``g`` of the spec's group, one with a large ``<fixed, g moving>``, and so a small distance.
+    Axes are visited one at a time, all others kept:
+
+        profit[i, j] = sum over tensors that touch the axis of <fixed[i], moving[j]>
+
+    in, out and on the neurons themselves, tied places summed; the best permutation of the axis
+    is a linear assignment. For an axis that others are nested in (heads, groups), the profit of
+    a pair is what the best assignment inside it gives. Visits are repeated in random order until
+    nothing changes. The published algorithm starts from the identity; here an axis is first
+    visited when its neighbours have been, those with most to go by first, and counts only what
+    is fixed already: this finds a reordering that was applied to a copy.
+
+    Running statistics are moved, but do not count. Signs are not changed: where activations are
+    odd, bring both networks to :func:`~weightspace.graph.canonical_signs` first.
+
+    Args:
+        spec: the structure of both networks.
+        fixed: the state dict of the network that stays.
+        moving: the state dict of the one that is brought to it.
+        restarts: how many times to begin; the first as said above, further ones with the
+            axes in random order. The best result counts.
+        generator: the source of randomness; seeded with 0 if not given.
+
+    Raises:
+        StateError: a state dict does not belong to the spec, or has values that are not finite.
+
+    >>> from weightspace.graph import chain_spec
+    >>> spec = chain_spec([1, 3, 1], bias=False)
+    >>> fixed = {"0.weight": torch.tensor([[1.0], [2], [3]]), "1.weight": torch.zeros(1, 3)}
+    >>> moving = {"0.weight": torch.tensor([[3.0], [1], [2]]), "1.weight": torch.ones(1, 3)}
+    >>> match_weights(spec, fixed, moving).element.act_state(moving)["0.weight"].flatten()
+    tensor([1., 2., 3.])
+    """
+    stacked = {name: tensor[None] for name, tensor in moving.items()}
+    found = match_stacked(spec, fixed, stacked, restarts=restarts, generator=generator)
+    return Matching(found.reordering.element(0), float(found.similarity[0]), float(found.before[0]))
+
+
+def match_stacked(
+    spec: GraphSpec,
+    fixed: State,
+    stacked: State,
+    *,
+    restarts: int = 1,
+    generator: torch.Generator | None = None,
+) -> Matchings:
+    """Bring every network of a stacked state dict to one, see :func:`match_weights`.
+
+    The profits of all networks are computed together; a network's result does not depend on
+    the others but for the order in which axes are visited, which they share.
+    """
+    if restarts < 1:
+        raise ModelError("restarts", expected="at least 1", found=str(restarts))
+    check_state(spec, fixed)
+    check_state(spec, stacked, batch=True)
+    generator = generator or torch.Generator().manual_seed(0)
+    tree = Tree.of(spec)
+    terms = _terms(spec, tree, {name: tensor[None] for name, tensor in fixed.items()}, stacked)
+    networks = len(next(iter(stacked.values())))
+    problem = Problem(terms, tree, networks, generator)
+    before, best = problem.value({}), problem.solve()
+    chosen = problem.permutations
+    for _ in range(restarts - 1):
+        problem = Problem(terms, tree, networks, generator)
+        value = problem.solve(outward=False)
+        chosen = where(value > best, problem.permutations, chosen)
+        best = torch.maximum(value, best)
+    return Matchings(Reordering(spec, chosen), best, before)
+
+
+def _terms(spec: GraphSpec, tree: Tree, fixed: State, stacked: State) -> list[Term]:
+    """Both networks' values of every trained piece, a dimension for each axis."""
+    terms = []
+    for name, pieces in pieces_of(spec).items():
+        if spec.parameter(name).buffer:
+            continue
+        tensors = [state[name].detach().double().cpu().contiguous() for state in (fixed, stacked)]
+        for what, tensor in zip(("fixed", "moving"), tensors, strict=True):
+            if not bool(torch.isfinite(tensor).all()):
+                raise StateError(
+                    f"{what} network, tensor {name!r}",
+                    expected="finite values",
+                    found="NaN or infinity",
+                )
+        for piece in pieces:
+            grids = [piece_grid(piece, tensor) for tensor in tensors]
+            terms.append(Term(grids[0], grids[1], tree.named(f.axis for f in piece.factors)))
+    return terms
