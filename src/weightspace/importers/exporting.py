@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import logging
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -13,6 +16,9 @@ from torch.export import ExportedProgram
 
 from weightspace.errors import TraceError
 from weightspace.graph.caches import no_memory
+from weightspace.importers.data_sizes import deciding_sizes
+
+_log = logging.getLogger(__name__)
 
 Inputs = Tensor | tuple[Any, ...] | Mapping[str, Any]
 
@@ -73,10 +79,9 @@ def export(module: nn.Module, example_inputs: Inputs) -> Exported:
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:
-        with torch.no_grad(), warnings.catch_warnings(), no_memory(module):
+        with torch.no_grad(), warnings.catch_warnings(), no_memory(module), _quietly():
             warnings.simplefilter("ignore")
-            program = torch.export.export(module, args, kwargs, strict=False)
-            program = program.run_decompositions(_decompositions())
+            program = deciding_sizes(lambda: _program(module, args, kwargs))
     except Exception as error:
         raise TraceError(
             f"module {type(module).__name__}",
@@ -89,6 +94,32 @@ def export(module: nn.Module, example_inputs: Inputs) -> Exported:
             part.training = training
     state = {name: t for name, t in module.state_dict().items() if isinstance(t, Tensor)}
     return Exported(program, state, _twins(state))
+
+
+def _program(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ExportedProgram:
+    program = torch.export.export(module, args, kwargs, strict=False)
+    return cast(ExportedProgram, program.run_decompositions(_decompositions()))
+
+
+@contextlib.contextmanager
+def _quietly() -> Iterator[None]:
+    """Log what torch prints and warns about a network that it refuses: the error says it."""
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(printed):
+            logger = logging.getLogger("torch.fx.experimental.symbolic_shapes")
+            logger.addFilter(_kept_back)
+            try:
+                yield
+            finally:
+                logger.removeFilter(_kept_back)
+    finally:
+        if printed.getvalue():
+            _log.debug("torch.export: %s", printed.getvalue().strip())
+
+
+def _kept_back(record: logging.LogRecord) -> bool:
+    return record.levelno > logging.WARNING
 
 
 def _arguments(inputs: Inputs) -> tuple[tuple[Any, ...], dict[str, Any]]:

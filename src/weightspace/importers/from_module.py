@@ -23,7 +23,8 @@ def from_module(module: nn.Module, example_inputs: Inputs) -> NeuralGraph:
     Args:
         module: the network.
         example_inputs: a tensor, a tuple of positional arguments, or a dictionary of keyword
-            arguments. Their shapes are taken as fixed.
+            arguments. Their shapes are taken as fixed; where sizes depend on numbers (how many
+            boxes are kept), what is decided for these inputs is taken as fixed, too.
 
     Raises:
         TraceError: the module cannot be exported, or has an operation without a rule.

@@ -251,13 +251,14 @@ _PRIMES = (10007, 10009, 10037, 10039, 10061, 10067, 10069, 10079, 10091, 10093)
 
 
 def as_number(number: Any) -> Any:
-    """A size; one that depends on data is stood for by a prime of its own.
+    """A size; one that depends on data is what it is for the example inputs, where known.
 
-    Only whether sizes are equal, and what divides them, matters to a trace.
+    Elsewhere a prime of its own stands for it: only whether sizes are equal, and what divides
+    them, matters to a trace.
     """
     if not isinstance(number, torch.SymInt):
         return number
-    expression = number.node.expr
+    expression = number.node.expr.xreplace(number.node.shape_env.real_tensor_prop_unbacked_vals)
     symbols = sorted(expression.free_symbols, key=str)
     primes = {s: _prime(int("".join(filter(str.isdigit, str(s))) or 0)) for s in symbols}
     return int(expression.xreplace(primes))

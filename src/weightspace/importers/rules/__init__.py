@@ -11,6 +11,7 @@ from weightspace.importers.rules import (
     pooling,
     recurrent,
     reduction,
+    regions_of_images,
     shape,
 )
 
@@ -25,5 +26,6 @@ __all__ = [
     "pooling",
     "recurrent",
     "reduction",
+    "regions_of_images",
     "shape",
 ]
