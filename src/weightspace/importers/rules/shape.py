@@ -155,6 +155,12 @@ def _narrowed(  # noqa: PLR0917
     call: Call, x: Value, at: int, start: int, stop: int, output: int = 0
 ) -> Value:
     dims = list(x.dims)
+    shape = call.shapes[output]
+    if shape is not None and shape[at] != stop - start:
+        # How far the range reaches depends on data.
+        pin(x.dims[at], "a range that depends on data")
+        dims[at] = place(shape[at], "a range that depends on data")
+        return call.make(dims, [x], origins=_origins(x), output=output)
     known = x.exact[at] if x.exact else None
     dropped = [] if known else _outside(x.dims[at], start, stop)
     dims[at] = narrow(x.dims[at], start, stop)
