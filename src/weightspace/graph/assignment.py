@@ -27,13 +27,13 @@ class Problem:
         terms: of one batch size.
         tree: the axes.
         batch: how many networks, or parts of networks, are permuted.
-        generator: of the order of visits.
+        seed: of the order of visits. All networks of a batch share the order, and inner problems
+            have the same seed: what is found for one does not depend on the others.
     """
 
-    def __init__(
-        self, terms: Sequence[Term], tree: Tree, batch: int, generator: torch.Generator
-    ) -> None:
-        self.terms, self.tree, self.batch, self.generator = list(terms), tree, batch, generator
+    def __init__(self, terms: Sequence[Term], tree: Tree, batch: int, seed: int) -> None:
+        self.terms, self.tree, self.batch, self.seed = list(terms), tree, batch, seed
+        self.generator = torch.Generator().manual_seed(seed)
         self.permutations = tree.identity(self.batch)
         self.known: set[str] = set()
 
@@ -79,8 +79,8 @@ class Problem:
         active = torch.arange(self.batch)
         while len(active):
             terms = [term.rows(active) for term in self.terms]
-            part = Problem(terms, self.tree, len(active), self.generator)
-            part.known = self.known
+            part = Problem(terms, self.tree, len(active), self.seed)
+            part.known, part.generator = self.known, self.generator
             part.permutations = {n: p[active] for n, p in self.permutations.items()}
             changed = part._sweep()
             for name, found in part.permutations.items():
@@ -148,7 +148,7 @@ class Problem:
             )
             for term in freed
         ]
-        problem = Problem(parts, inner, self.batch * size, self.generator)
+        problem = Problem(parts, inner, self.batch * size, self.seed)
         problem.solve()
         return {
             n: p.reshape(self.batch, size, *p.shape[1:]) for n, p in problem.permutations.items()
@@ -164,7 +164,7 @@ class Problem:
                 Term(_repeated(term.fixed[:, i], size), rows, term.axes)
                 for term, rows in zip(freed, moving, strict=True)
             ]
-            problem = Problem(parts, inner, self.batch * size, self.generator)
+            problem = Problem(parts, inner, self.batch * size, self.seed)
             profits.append(problem.solve().reshape(-1, size))
             found.append(problem.permutations)
         chosen = _assignments(torch.stack(profits, dim=1))

@@ -117,8 +117,8 @@ def match_stacked(
 ) -> Matchings:
     """Bring every network of a stacked state dict to one, see :func:`match_weights`.
 
-    The profits of all networks are computed together; a network's result does not depend on
-    the others but for the order in which axes are visited, which they share.
+    The profits of all networks are computed together, but a network's result does not depend
+    on the others.
     """
     if restarts < 1:
         raise ModelError("restarts", expected="at least 1", found=str(restarts))
@@ -128,11 +128,12 @@ def match_stacked(
     tree = Tree.of(spec)
     terms = _terms(spec, tree, {name: tensor[None] for name, tensor in fixed.items()}, stacked)
     networks = len(next(iter(stacked.values())))
-    problem = Problem(terms, tree, networks, generator)
+    seeds = torch.randint(2**31, (restarts,), generator=generator).tolist()
+    problem = Problem(terms, tree, networks, seeds[0])
     before, best = problem.value({}), problem.solve()
     chosen = problem.permutations
-    for _ in range(restarts - 1):
-        problem = Problem(terms, tree, networks, generator)
+    for seed in seeds[1:]:
+        problem = Problem(terms, tree, networks, seed)
         value = problem.solve(outward=False)
         chosen = where(value > best, problem.permutations, chosen)
         best = torch.maximum(value, best)
