@@ -3,8 +3,14 @@
 from weightspace.models.changes import GraphChanges, GraphState
 from weightspace.models.editor import Editor
 from weightspace.models.flat_mlp import FlatMLP
+from weightspace.models.flat_mlp_aligned import FlatMLPAligned
+from weightspace.models.flat_mlp_augmented import FlatMLPAugmented
 from weightspace.models.metanetwork import Metanetwork
 from weightspace.models.ng_gnn import NGGNN
+from weightspace.models.ng_gnn_linear import NGGNNLinear
+from weightspace.models.ng_t import NGT
+from weightspace.models.ng_t_edges import NGTEdges
+from weightspace.models.pair_changes import PairChanges, PairState
 from weightspace.models.predictor import Predictor
 from weightspace.models.registry import MODELS, Entry, make_editor, make_model
 from weightspace.models.requirements import Requirements
@@ -14,14 +20,21 @@ from weightspace.models.trunk import Changes, ChangesHead, Prepared, Readout, Tr
 __all__ = [
     "MODELS",
     "NGGNN",
+    "NGT",
     "Changes",
     "ChangesHead",
     "Editor",
     "Entry",
     "FlatMLP",
+    "FlatMLPAligned",
+    "FlatMLPAugmented",
     "GraphChanges",
     "GraphState",
     "Metanetwork",
+    "NGGNNLinear",
+    "NGTEdges",
+    "PairChanges",
+    "PairState",
     "Predictor",
     "Prepared",
     "Readout",

@@ -8,7 +8,12 @@ from dataclasses import dataclass, field
 from weightspace.errors import ModelError
 from weightspace.models.editor import Editor
 from weightspace.models.flat_mlp import FlatMLP
+from weightspace.models.flat_mlp_aligned import FlatMLPAligned
+from weightspace.models.flat_mlp_augmented import FlatMLPAugmented
 from weightspace.models.ng_gnn import NGGNN
+from weightspace.models.ng_gnn_linear import NGGNNLinear
+from weightspace.models.ng_t import NGT
+from weightspace.models.ng_t_edges import NGTEdges
 from weightspace.models.predictor import Predictor
 from weightspace.models.requirements import Requirements
 from weightspace.models.trunk import Option, Trunk
@@ -32,7 +37,13 @@ class Entry:
 MODELS: dict[str, Entry] = {
     "ng-gnn-probes": Entry(NGGNN, {"probes": 64}, "NG-GNN that also runs the networks on probes"),
     "ng-gnn": Entry(NGGNN, {}, "NG-GNN on weights alone"),
+    "ng-t": Entry(NGT, {}, "relational transformer over all pairs of neurons"),
+    "ng-t-probes": Entry(NGT, {"probes": 64}, "NG-T that also runs the networks on probes"),
+    "ng-t-edges": Entry(NGTEdges, {}, "NG-T over connections and layers' means, for size"),
+    "ng-gnn-linear": Entry(NGGNNLinear, {}, "NG-GNN without edge states, for any size"),
     "flat-mlp": Entry(FlatMLP, {}, "MLP on the flattened weights, the baseline"),
+    "flat-mlp-augmented": Entry(FlatMLPAugmented, {}, "flat MLP shown random orders of neurons"),
+    "flat-mlp-aligned": Entry(FlatMLPAligned, {}, "flat MLP on networks aligned to one of them"),
 }
 
 
