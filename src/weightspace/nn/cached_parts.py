@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-CACHED_VALUES = 1 << 18
-"""Values of one buffer: a megabyte, so that a handful of buffers stay in a core's cache."""
+CACHED_VALUES = 1 << 17
+"""Values of one buffer: half a megabyte, so that a handful of buffers stay in a core's cache."""
 
 
 def cached_parts(batch: int, values: int, limit: int = CACHED_VALUES) -> list[slice]:

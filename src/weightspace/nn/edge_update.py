@@ -14,7 +14,7 @@ from torch.autograd.function import once_differentiable
 from weightspace.nn.arrangement import Arrangement
 from weightspace.nn.edge_maps import DirectedMap
 from weightspace.nn.fusion import compiled, fusing
-from weightspace.nn.pieces import Direction, Ends, Piece, directions
+from weightspace.nn.pieces import Buffers, Ends, directions
 
 
 class EdgeUpdate(nn.Module):
@@ -80,13 +80,14 @@ class _EdgeSilu(Function):
     ) -> Tensor:
         width = weight.shape[1]
         result = edges.new_empty(2, arrangement.edge_count, width)
+        silu = compiled(_fused_silu) if fusing() else _silu
         for way in directions(arrangement):
             ends = Ends.of(way, receivers, senders)
             for piece in way.pieces(width):
-                lifted = _lifted(way, piece, edges, weight, bias)
-                forward = compiled(_silu) if fusing() else _silu
-                room = result[way.index, piece.edges].view(lifted.shape)
-                forward(lifted, ends.receiver[piece.lead], ends.sender[piece.lead], room)
+                rows = result[way.index, piece.edges]
+                states = edges[way.index, piece.edges]
+                torch.addmm(bias[way.index], states, weight[way.index].T, out=rows)
+                silu(way.dense(rows), ends.receiver[piece.lead], ends.sender[piece.lead])
         ctx.save_for_backward(edges, weight, bias, receivers, senders)
         ctx.arrangement = arrangement
         return result
@@ -95,41 +96,56 @@ class _EdgeSilu(Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         edges, weight, bias, receivers, senders = ctx.saved_tensors
+        width = weight.shape[1]
         d_edges = torch.empty_like(edges, memory_format=torch.contiguous_format)
         d_weight, d_bias = torch.zeros_like(weight), torch.zeros_like(bias)
         d_receivers, d_senders = torch.zeros_like(receivers), torch.zeros_like(senders)
+        backward = compiled(_fused_backward) if fusing() else _backward
         for way in directions(ctx.arrangement):
             ends, d_ends = Ends.of(way, receivers, senders), Ends.empty(way, receivers)
-            for piece in way.pieces(weight.shape[1]):
-                lifted = _lifted(way, piece, edges, weight, bias)
-                backward = compiled(_silu_backward) if fusing() else _silu_backward
-                receiver, sender = ends.receiver[piece.lead], ends.sender[piece.lead]
-                given = grad[way.index, piece.edges].view(lifted.shape)
-                d_lifted, d_receiver, d_sender = backward(given, lifted, receiver, sender, way.over)
+            buffers = Buffers(way, width, like=receivers)
+            for piece in buffers.pieces:
+                states, lifted = edges[way.index, piece.edges], buffers.rows(0, piece, width)
+                torch.addmm(bias[way.index], states, weight[way.index].T, out=lifted)
+                d_lifted, d_receiver, d_sender = backward(
+                    way.dense(grad[way.index, piece.edges]),
+                    way.dense(lifted),
+                    ends.receiver[piece.lead],
+                    ends.sender[piece.lead],
+                    way.over,
+                )
                 d_ends.receiver[piece.lead].copy_(d_receiver)
                 d_ends.sender[piece.lead].copy_(d_sender)
-                rows = d_lifted.view(-1, weight.shape[1])
+                rows = d_lifted.view(-1, width)
                 torch.mm(rows, weight[way.index], out=d_edges[way.index, piece.edges])
-                d_weight[way.index].addmm_(rows.T, edges[way.index, piece.edges])
-                d_bias[way.index] += rows.sum(0)
+                d_weight[way.index].addmm_(rows.T, states)
+            # every edge has one receiver, so what reaches the bias reaches the receivers
+            d_bias[way.index] += d_ends.receiver.sum((0, 1, 2))
             d_ends.add_to(way, d_receivers, d_senders)
         return None, d_edges, d_weight, d_bias, d_receivers, d_senders
 
 
-def _lifted(
-    way: Direction, piece: Piece, edges: Tensor, weight: Tensor, bias: Tensor
-) -> Float[Tensor, "lead targets sources d"]:
-    states = edges[way.index, piece.edges]
-    rows = torch.addmm(bias[way.index], states, weight[way.index].T)
-    return rows.view(-1, way.run.targets, way.run.sources, rows.shape[-1])
+Three = tuple[Tensor, Tensor, Tensor]
 
 
-def _silu(lifted: Tensor, receiver: Tensor, sender: Tensor, result: Tensor) -> None:
-    result.copy_(F.silu(lifted + receiver + sender))
+def _silu(lifted: Tensor, receiver: Tensor, sender: Tensor) -> None:
+    """Add the ends and apply the function, in place."""
+    F.silu(lifted.add_(receiver).add_(sender), inplace=True)
 
 
-def _silu_backward(
+def _fused_silu(lifted: Tensor, receiver: Tensor, sender: Tensor) -> None:
+    lifted.copy_(F.silu(lifted + receiver + sender))
+
+
+def _backward(grad: Tensor, lifted: Tensor, receiver: Tensor, sender: Tensor, over: int) -> Three:
+    """The gradients of the lifted states, in their place, and of the ends."""
+    lifted.add_(receiver).add_(sender)
+    torch.ops.aten.silu_backward.grad_input(grad, lifted, grad_input=lifted)
+    return lifted, lifted.sum(over, keepdim=True), lifted.sum(3 - over, keepdim=True)
+
+
+def _fused_backward(
     grad: Tensor, lifted: Tensor, receiver: Tensor, sender: Tensor, over: int
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> Three:
     d_lifted = torch.ops.aten.silu_backward(grad, lifted + receiver + sender)
     return d_lifted, d_lifted.sum(over, keepdim=True), d_lifted.sum(3 - over, keepdim=True)

@@ -19,7 +19,7 @@ from torch.autograd.function import once_differentiable
 from weightspace.nn.arrangement import Arrangement
 from weightspace.nn.edge_maps import DirectedMap
 from weightspace.nn.fusion import compiled, fusing
-from weightspace.nn.pieces import Direction, Ends, Piece, directions
+from weightspace.nn.pieces import Buffers, Ends, directions
 
 
 class Aggregate(NamedTuple):
@@ -83,14 +83,26 @@ class _FilmAggregate(Function):
     ) -> tuple[Tensor, ...]:
         width = receivers.shape[-1]
         outputs = tuple(receivers.new_empty(arrangement.received_count, width) for _ in range(4))
+        aggregate = compiled(_fused_aggregate) if fusing() else _aggregate
         for way in directions(arrangement):
             ends = Ends.of(way, receivers, senders)
-            found = tuple(output[way.received].view(way.run.lead, -1, width) for output in outputs)
-            for piece in way.pieces(2 * width):
-                modulation = _modulation(way, piece, edges, weight, bias)
-                receiver, sender = ends.receiver[piece.lead], ends.sender[piece.lead]
-                forward = compiled(_aggregate) if fusing() else _aggregate
-                results = forward(modulation, receiver, sender, way.over)
+            found = [output[way.received].view(way.run.lead, -1, width) for output in outputs]
+            buffers = Buffers(way, 2 * width, like=receivers)
+            for piece in buffers.pieces:
+                modulation = buffers.rows(0, piece, 2 * width)
+                torch.addmm(
+                    bias[way.index],
+                    edges[way.index, piece.edges],
+                    weight[way.index].T,
+                    out=modulation,
+                )
+                results = aggregate(
+                    way.dense(modulation),
+                    ends.receiver[piece.lead],
+                    ends.sender[piece.lead],
+                    way.over,
+                    *(way.dense(buffers.rows(i, piece, width)) for i in (1, 2)),
+                )
                 for output, result in zip(found, results, strict=True):
                     output[piece.lead].copy_(result)
         ctx.save_for_backward(edges, weight, bias, receivers, senders)
@@ -105,63 +117,106 @@ class _FilmAggregate(Function):
         d_edges = torch.empty_like(edges, memory_format=torch.contiguous_format)
         d_weight, d_bias = torch.zeros_like(weight), torch.zeros_like(bias)
         d_receivers, d_senders = torch.zeros_like(receivers), torch.zeros_like(senders)
+        backward = compiled(_fused_backward) if fusing() else _backward
         for way in directions(ctx.arrangement):
-            ends = Ends.of(way, receivers, senders)
-            d_ends = Ends.empty(way, receivers)
-            given = tuple(
+            ends, d_ends = Ends.of(way, receivers, senders), Ends.empty(way, receivers)
+            given = [
                 grad[way.received].view(way.run.lead, -1, width).unsqueeze(way.over)
                 for grad in grads
-            )
-            for piece in way.pieces(2 * width):
-                modulation = _modulation(way, piece, edges, weight, bias)
-                receiver, sender = ends.receiver[piece.lead], ends.sender[piece.lead]
-                backward = compiled(_backward) if fusing() else _backward
+            ]
+            buffers = Buffers(way, 2 * width, like=receivers)
+            for piece in buffers.pieces:
+                states = edges[way.index, piece.edges]
+                modulation = buffers.rows(0, piece, 2 * width)
+                torch.addmm(bias[way.index], states, weight[way.index].T, out=modulation)
                 d_modulation, d_receiver, d_sender = backward(
-                    modulation, receiver, sender, way.over, *(g[piece.lead] for g in given)
+                    way.dense(modulation),
+                    ends.receiver[piece.lead],
+                    ends.sender[piece.lead],
+                    way.over,
+                    [grad[piece.lead] for grad in given],
+                    [way.dense(buffers.rows(i, piece, width)) for i in (1, 2, 3, 4)],
                 )
                 d_ends.receiver[piece.lead].copy_(d_receiver)
                 d_ends.sender[piece.lead].copy_(d_sender)
                 rows = d_modulation.view(-1, 2 * width)
                 torch.mm(rows, weight[way.index], out=d_edges[way.index, piece.edges])
-                d_weight[way.index].addmm_(rows.T, edges[way.index, piece.edges])
+                d_weight[way.index].addmm_(rows.T, states)
                 d_bias[way.index] += rows.sum(0)
             d_ends.add_to(way, d_receivers, d_senders)
         return None, d_edges, d_weight, d_bias, d_receivers, d_senders
 
 
-def _modulation(
-    way: Direction, piece: Piece, edges: Tensor, weight: Tensor, bias: Tensor
-) -> Float[Tensor, "lead targets sources 2d"]:
-    """Scale and shift of a piece's edges."""
-    states = edges[way.index, piece.edges]
-    rows = torch.addmm(bias[way.index], states, weight[way.index].T)
-    return rows.view(-1, way.run.targets, way.run.sources, rows.shape[-1])
+Four = tuple[Tensor, Tensor, Tensor, Tensor]
+Three = tuple[Tensor, Tensor, Tensor]
 
 
-def _aggregate(
-    modulation: Tensor, receiver: Tensor, sender: Tensor, over: int
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _aggregate(  # noqa: PLR0917
+    modulation: Tensor, receiver: Tensor, sender: Tensor, over: int, pair: Tensor, message: Tensor
+) -> Four:
+    """Aggregate a piece's messages, in buffers."""
+    _message(modulation, receiver, sender, pair, message)
+    total, least, most = message.sum(over), message.amin(over), message.amax(over)
+    return total, message.mul_(message).sum(over), least, most
+
+
+def _message(
+    modulation: Tensor, receiver: Tensor, sender: Tensor, pair: Tensor, message: Tensor
+) -> None:
     scale, shift = modulation.chunk(2, -1)
-    message = torch.addcmul(shift, scale, receiver + sender)
-    least, most = message.amin(over), message.amax(over)
-    return message.sum(over), (message * message).sum(over), least, most
+    torch.add(receiver, sender, out=pair)
+    torch.addcmul(shift, scale, pair, out=message)
 
 
-def _backward(
-    modulation: Tensor, receiver: Tensor, sender: Tensor, over: int, *grads: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradient. The extremes are found again, since a fused sum may round otherwise."""
+def _backward(  # noqa: PLR0917
+    modulation: Tensor,
+    receiver: Tensor,
+    sender: Tensor,
+    over: int,
+    grads: list[Tensor],
+    buffers: list[Tensor],
+) -> Three:
+    """The gradients of scale and shift, in their place, and of the ends."""
+    pair, message, mask, d_message = buffers
+    d_total, d_squares, d_least, d_most = grads
+    scale, shift = modulation.chunk(2, -1)
+    _message(modulation, receiver, sender, pair, message)
+    torch.addcmul(d_total, message, 2 * d_squares, out=d_message)
+    for extreme, grad in ((message.amin(over, True), d_least), (message.amax(over, True), d_most)):
+        torch.eq(message, extreme, out=mask)
+        d_message.addcmul_(mask, grad / mask.sum(over, keepdim=True))
+    shift.copy_(d_message)
+    d_pair = torch.mul(d_message, scale, out=message)
+    torch.mul(d_message, pair, out=scale)
+    return modulation, d_pair.sum(over, keepdim=True), d_pair.sum(3 - over, keepdim=True)
+
+
+def _fused_aggregate(  # noqa: PLR0917
+    modulation: Tensor, receiver: Tensor, sender: Tensor, over: int, pair: Tensor, message: Tensor
+) -> Four:
+    """The plain formula, for a compiler that fuses it into one pass; it needs no buffers."""
+    scale, shift = modulation.chunk(2, -1)
+    values = scale * (receiver + sender) + shift
+    return values.sum(over), (values * values).sum(over), values.amin(over), values.amax(over)
+
+
+def _fused_backward(  # noqa: PLR0917
+    modulation: Tensor,
+    receiver: Tensor,
+    sender: Tensor,
+    over: int,
+    grads: list[Tensor],
+    buffers: list[Tensor],
+) -> Three:
+    """The plain gradient, for a compiler."""
     d_total, d_squares, d_least, d_most = grads
     scale, shift = modulation.chunk(2, -1)
     pair = receiver + sender
-    message = torch.addcmul(shift, scale, pair)
-    d_message = torch.addcmul(d_total, message, 2 * d_squares)
-    for extreme, grad in (
-        (message.amin(over, True), d_least),
-        (message.amax(over, True), d_most),
-    ):
+    message = scale * pair + shift
+    d_message = d_total + 2 * message * d_squares
+    for extreme, grad in ((message.amin(over, True), d_least), (message.amax(over, True), d_most)):
         mask = (message == extreme).to(message.dtype)
-        d_message = torch.addcmul(d_message, mask, grad / mask.sum(over, keepdim=True))
+        d_message = d_message + mask * (grad / mask.sum(over, keepdim=True))
     d_pair = d_message * scale
     d_modulation = torch.cat([d_message * pair, d_message], dim=-1)
     return d_modulation, d_pair.sum(over, keepdim=True), d_pair.sum(3 - over, keepdim=True)

@@ -47,12 +47,39 @@ class Direction:
         """The rows of the receivers in the buffer of received values."""
         return self.run.at_source if self.index else self.run.at_target
 
-    def pieces(self, width: int) -> Iterator[Piece]:
+    def pieces(self, width: int) -> list[Piece]:
         """Cut the run into pieces whose states of this width fit the cache."""
-        run, size = self.run, self.run.targets * self.run.sources
-        for lead in cached_parts(run.lead, size * width):
-            start = run.edges.start
-            yield Piece(lead, slice(start + lead.start * size, start + lead.stop * size))
+        size, start = self.run.targets * self.run.sources, self.run.edges.start
+        return [
+            Piece(lead, slice(start + lead.start * size, start + lead.stop * size))
+            for lead in cached_parts(self.run.lead, size * width)
+        ]
+
+    def dense(self, rows: Float[Tensor, "edges d"]) -> Float[Tensor, "lead targets sources d"]:
+        """View states of a piece's edges by lead, target and source."""
+        return rows.view(-1, self.run.targets, self.run.sources, rows.shape[-1])
+
+
+class Buffers:
+    """Room for states of one piece's edges, used again for every piece of a direction.
+
+    Args:
+        way: the direction.
+        width: channels of the widest states.
+        like: a tensor of their type.
+    """
+
+    def __init__(self, way: Direction, width: int, *, like: Tensor) -> None:
+        self.pieces = way.pieces(width)
+        first = self.pieces[0].edges
+        self._most, self._like = first.stop - first.start, like
+        self._rooms: dict[int, Tensor] = {}
+
+    def rows(self, number: int, piece: Piece, width: int) -> Float[Tensor, "edges d"]:
+        """A buffer's rows for a piece; what was in them is lost."""
+        if number not in self._rooms:
+            self._rooms[number] = self._like.new_empty(self._most, width)
+        return self._rooms[number][: piece.edges.stop - piece.edges.start]
 
 
 @dataclass(frozen=True, eq=False)
