@@ -2,90 +2,38 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import re
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import shrinking
 import torch
+from feeding import asked_for, candidates
+from torch import nn
 from trial import Built, stir
 
-_WIDTHS = {
-    "hidden_size": 32,
-    "d_model": 32,
-    "n_embd": 32,
-    "dim": 32,
-    "embed_dim": 32,
-    "embedding_size": 32,
-    "projection_dim": 16,
-    "intermediate_size": 48,
-    "ffn_dim": 48,
-    "encoder_ffn_dim": 48,
-    "decoder_ffn_dim": 48,
-    "n_inner": 48,
-    "d_ff": 48,
-    "d_kv": 8,
-    "head_dim": 8,
-    "moe_intermediate_size": 24,
-    "shared_expert_intermediate_size": 24,
-    "num_attention_heads": 4,
-    "n_head": 4,
-    "n_heads": 4,
-    "num_heads": 4,
-    "encoder_attention_heads": 4,
-    "decoder_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "num_kv_heads": 2,
-    "attention_heads": 4,
-    "decoder_hidden_size": 32,
-    "word_embed_proj_dim": 32,
-    "q_lora_rank": 16,
-    "kv_lora_rank": 16,
-    "qk_rope_head_dim": 8,
-    "qk_nope_head_dim": 8,
-    "v_head_dim": 8,
-    "qk_head_dim": 16,
-    "num_experts": 4,
-    "num_local_experts": 4,
-    "n_routed_experts": 4,
-    "num_experts_per_tok": 2,
-    "n_group": 1,
-    "topk_group": 1,
-    "moe_num_experts": 4,
-    "moe_topk": 2,
-    "vision_embed_dim": 32,
-    "conv_dim_": 32,
-    "d_embed": 32,
-    "d_inner": 48,
-    "d_head": 8,
-    "encoder_hidden_size": 32,
-    "mlp_dim": 48,
-    "cross_attention_hidden_size": 32,
-    "out_hidden_size": 32,
-}
-_DEPTHS = {
-    "num_hidden_layers": 2,
-    "n_layer": 2,
-    "n_layers": 2,
-    "num_layers": 2,
-    "encoder_layers": 2,
-    "decoder_layers": 2,
-    "depth": 2,
-    "num_encoder_layers": 2,
-    "num_decoder_layers": 2,
-    "decoder_num_hidden_layers": 2,
-    "encoder_num_hidden_layers": 2,
-    "num_decoder_blocks": 2,
-    "num_hidden_groups": 1,
-}
-_COMMON = {
-    "vocab_size": 120,
-    "use_cache": False,
-    "pad_token_id": 0,
-    "bos_token_id": 1,
-    "eos_token_id": 2,
-    "image_size": 64,
-    "max_position_embeddings": 256,
-    "layerdrop": 0.0,
-}
+FEW_PARAMETERS = 1_500_000
+MOST_PARAMETERS = 12_000_000
+_SECONDS = 20.0
+_PLANS = (
+    shrinking.named,
+    shrinking.filled,
+    shrinking.scaled,
+    shrinking.wide_heads,
+    shrinking.middle_heads,
+    shrinking.lightly_scaled,
+    shrinking.shallow,
+    shrinking.only_shallow,
+    dict,
+)
+_MAPPINGS = """CAUSAL_LM MASKED_LM SEQ_TO_SEQ_CAUSAL_LM IMAGE_CLASSIFICATION CTC
+AUDIO_CLASSIFICATION BASE DEPTH_ESTIMATION OBJECT_DETECTION SEMANTIC_SEGMENTATION PRETRAINING
+IMAGE_TEXT_TO_TEXT SPEECH_SEQ_2_SEQ BACKBONE IMAGE_TO_IMAGE VIDEO_CLASSIFICATION
+TIME_SERIES_PREDICTION TEXT_TO_WAVEFORM TEXT_TO_SPECTROGRAM KEYPOINT_DETECTION
+MASK_GENERATION UNIVERSAL_SEGMENTATION AUDIO_TOKENIZATION""".split()  # noqa: SIM905
 
 
 def model_types() -> list[str]:
@@ -98,186 +46,231 @@ def model_types() -> list[str]:
 def build(model_type: str) -> Built:
     """The first of several ways to make a small network that runs."""
     errors: list[str] = []
-    for make in (_small, _narrow_text, _shallow, _default_but_shallow):
-        for auto in _classes(model_type):
+    end = time.process_time() + _SECONDS
+    large: list[tuple[int, Any, Any]] = []
+    for config, narrow in _configurations(model_type, errors):
+        for kind in _classes(model_type, config):
+            count = _count(kind, config, unknown=0 if narrow else MOST_PARAMETERS + 1)
+            if time.process_time() > end:
+                break
+            if count > FEW_PARAMETERS:
+                large.append((count, kind, config))
+                continue
+            built = _built(kind, config, errors, end)
+            if built is not None:
+                return built
+    for count, kind, config in sorted(large, key=lambda item: item[0]):
+        if count > MOST_PARAMETERS:
+            errors.append(f"{kind.__name__}: {count} parameters are too many")
+            break
+        built = _built(kind, config, errors, end)
+        if built is not None:
+            return built
+    if not errors:
+        errors.append("no class with a forward function is made of this configuration alone")
+    late = "not in time; " if time.process_time() > end else ""
+    raise RuntimeError(late + " | ".join(dict.fromkeys(errors))[:380])
+
+
+def _configurations(model_type: str, errors: list[str]) -> Iterator[tuple[Any, bool]]:
+    """Small configurations, each once, and whether their widths are small for sure."""
+    tried: set[str] = set()
+    for plan in _PLANS:
+        for make in (_by_construction, _by_setting):
             try:
-                torch.manual_seed(0)
-                config = make(model_type)
-                model = auto(config).float()
-                stir(model)
-                inputs = _working_inputs(model, config, errors)
-                if inputs is not None:
-                    return model, inputs
+                config = make(model_type, plan)
             except Exception as error:
-                errors.append(f"{make.__name__}: {type(error).__name__}: {error}"[:160])
-    raise RuntimeError(" | ".join(dict.fromkeys(errors))[:380])
+                errors.append(_said(f"{plan.__name__} configuration", error))
+                continue
+            key = str(config)
+            if key not in tried:
+                tried.add(key)
+                yield config, plan in _PLANS[:6]
+            if make is _by_construction:
+                break
 
 
-def _classes(model_type: str) -> list[Any]:
-    from transformers import CONFIG_MAPPING
-    from transformers.models.auto import modeling_auto
-
-    kind = CONFIG_MAPPING[model_type]
-    found = []
-    for name in (
-        "MODEL_FOR_CAUSAL_LM_MAPPING",
-        "MODEL_FOR_MASKED_LM_MAPPING",
-        "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING",
-        "MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING",
-        "MODEL_FOR_CTC_MAPPING",
-        "MODEL_FOR_AUDIO_CLASSIFICATION_MAPPING",
-        "MODEL_MAPPING",
-        "MODEL_FOR_DEPTH_ESTIMATION_MAPPING",
-        "MODEL_FOR_OBJECT_DETECTION_MAPPING",
-        "MODEL_FOR_SEMANTIC_SEGMENTATION_MAPPING",
-        "MODEL_FOR_PRETRAINING_MAPPING",
-        "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING",
-        "MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING",
-        "MODEL_FOR_BACKBONE_MAPPING",
-        "MODEL_FOR_IMAGE_TO_IMAGE_MAPPING",
-    ):
-        mapping = getattr(modeling_auto, name, None)
-        if mapping is None:
-            continue
-        try:
-            model = mapping[kind]
-        except KeyError:
-            continue
-        found.extend(model if isinstance(model, tuple) else (model,))
-    return list(dict.fromkeys(found))[:3]
-
-
-def _set(config: Any, values: dict[str, Any]) -> Any:
-    for key, value in values.items():
-        old = getattr(config, key, None)
-        if old is None or isinstance(old, (list, tuple, dict)) or callable(old):
-            continue
-        number = isinstance(old, int | float) and not isinstance(old, bool)
-        if isinstance(value, int) and number and 0 <= old < value and key not in _COMMON:
-            continue
-        try:
-            setattr(config, key, value)
-        except Exception:
-            continue
-    for name, inner in list(vars(config).items()):
-        if hasattr(inner, "to_dict") and hasattr(inner, "model_type") and inner is not config:
-            _set(inner, values)
-            del name
-    for key in ("layer_types", "mlp_layer_types"):
-        layers = getattr(config, key, None)
-        if isinstance(layers, list) and getattr(config, "num_hidden_layers", None):
-            setattr(config, key, layers[: config.num_hidden_layers])
-    return config
-
-
-def _fresh(model_type: str) -> Any:
-    from transformers import CONFIG_MAPPING
-
-    return CONFIG_MAPPING[model_type]()
-
-
-def _small(model_type: str) -> Any:
-    return _set(_fresh(model_type), _WIDTHS | _DEPTHS | _COMMON)
-
-
-def _narrow_text(model_type: str) -> Any:
-    widths = {
-        k: v for k, v in _WIDTHS.items() if k not in ("head_dim", "dim", "embed_dim", "num_heads")
-    }
-    return _set(_fresh(model_type), widths | _DEPTHS | {**_COMMON, "image_size": 224})
-
-
-def _shallow(model_type: str) -> Any:
-    return _set(
-        _fresh(model_type),
-        _DEPTHS
-        | {
-            "vocab_size": 120,
-            "use_cache": False,
-            "pad_token_id": 0,
-            "bos_token_id": 1,
-            "eos_token_id": 2,
-        },
-    )
-
-
-def _default_but_shallow(model_type: str) -> Any:
-    return _set(_fresh(model_type), {"use_cache": False, "num_hidden_layers": 2})
-
-
-def _working_inputs(model: Any, config: Any, errors: list[str]) -> dict[str, Any] | None:
-    """The first set of inputs that the network runs on."""
-    for inputs in _candidates(model, config):
-        try:
-            with torch.no_grad():
-                model(**inputs)
-        except Exception as error:
-            errors.append(f"forward({', '.join(inputs)}): {type(error).__name__}: {error}"[:160])
-            continue
-        return inputs
+def _built(kind: Any, config: Any, errors: list[str], end: float) -> Built | None:
+    """A network and inputs that it runs on."""
+    if time.process_time() > end:
+        return None
+    try:
+        torch.manual_seed(0)
+        model = kind(config).float()
+        stir(model)
+    except Exception as error:
+        errors.append(_said(kind.__name__, error))
+        return None
+    asked: set[str] = set()
+    for _ in range(3):
+        before = set(asked)
+        inputs = _working(model, config, errors, asked, end)
+        if inputs is not None:
+            return model, inputs
+        if asked == before:
+            break
     return None
 
 
-def _candidates(model: Any, config: Any) -> list[dict[str, Any]]:
-    names = set(inspect.signature(model.forward).parameters)
-    generator = torch.Generator().manual_seed(1)
-    vocab = max(20, min(_find(config, "vocab_size", 100), 100))
-    ids = torch.randint(5, vocab - 5, (1, 12), generator=generator)
-    size = _find(config, "image_size", 224)
-    size = size if isinstance(size, int) else size[0]
-    channels = _find(config, "num_channels", 3) or 3
-    images = torch.randn(1, channels, size, size, generator=generator)
-    mels = _find(config, "num_mel_bins", 80) or 80
-    bank: dict[str, list[Any]] = {
-        "input_ids": [ids],
-        "pixel_values": [
-            images,
-            torch.randn(1, 4, channels, size, size, generator=generator),
-            torch.randn(1, 3, 224, 224, generator=generator),
-            torch.randn(1, 3, 64, 64, generator=generator),
-        ],
-        "input_values": [
-            torch.randn(1, 4000, generator=generator),
-            torch.randn(1, 64, 64, generator=generator),
-            torch.randn(1, 1024, 128, generator=generator),
-            torch.randn(1, 1, 2000, generator=generator),
-        ],
-        "input_features": [
-            torch.randn(1, 64, mels, generator=generator),
-            torch.randn(1, mels, 3000, generator=generator),
-            torch.randn(1, mels, 128, generator=generator),
-        ],
-        "decoder_input_ids": [ids[:, :8]],
-        "past_values": [
-            torch.randn(1, _find(config, "context_length", 32) or 32, channels, generator=generator)
-        ],
-    }
-    extra = {"use_cache": False} if "use_cache" in names else {}
-    seq2seq = {"decoder_input_ids": ids[:, :8]} if "decoder_input_ids" in names else {}
-    mains = [
-        getattr(model, "main_input_name", "input_ids"),
-        "input_ids",
-        "pixel_values",
-        "input_values",
-        "input_features",
-        "past_values",
+def _working(
+    model: Any, config: Any, errors: list[str], asked: set[str], end: float
+) -> dict[str, Any] | None:
+    """The first inputs that a network runs on; what it asks for is added to ``asked``."""
+    found = list(candidates(model, config, asked=tuple(sorted(asked))))
+    if not found:
+        form = inspect.signature(model.forward)
+        errors.append(f"{type(model).__name__}: no example inputs for {form}")
+    for inputs in found:
+        if time.process_time() > end:
+            return None
+        try:
+            with torch.no_grad():
+                result = model(**inputs)
+        except Exception as error:
+            errors.append(_said(f"{type(model).__name__}({', '.join(inputs)})", error))
+            asked |= asked_for(str(error), model, inputs)
+            continue
+        if _has_numbers(result):
+            return inputs
+    return None
+
+
+def _has_numbers(result: Any) -> bool:
+    from weightspace.graph.graph_symmetry import _tensors
+
+    return any(t.is_floating_point() and t.numel() for t in _tensors(result))
+
+
+def _count(kind: Any, config: Any, *, unknown: int) -> int:
+    """The number of parameters, found before any memory is taken."""
+    try:
+        with torch.device("meta"):
+            return sum(p.numel() for p in kind(config).parameters())
+    except Exception:
+        return unknown
+
+
+def _said(where: str, error: Exception) -> str:
+    first = (str(error).strip().splitlines() or [""])[0]
+    return f"{where}: {type(error).__name__}: {first}"[:160]
+
+
+# -- configurations ------------------------------------------------------------------------
+
+Plan = Callable[[dict[str, Any]], dict[str, Any]]
+_TOLD = ("transformers_version", "architectures", "dtype", "id2label", "label2id")
+
+
+def _by_construction(model_type: str, plan: Plan) -> Any:
+    """A configuration made of changed fields, so that what follows from them is derived."""
+    kind = _configuration(model_type)
+    fields = plan(_fields(kind()))
+    given = {k: v for k, v in fields.items() if k not in (*_TOLD, "model_type")}
+    given["use_cache"] = False
+    try:
+        return kind(**given)
+    except Exception:
+        # Lists of one element a layer are derived if they are not given.
+        short = {k: v for k, v in given.items() if not isinstance(v, (list, tuple))}
+        return kind(**short)
+
+
+def _by_setting(model_type: str, plan: Plan) -> Any:
+    """A default configuration whose fields are overwritten."""
+    config = _configuration(model_type)()
+    _overwrite(config, plan(_fields(config)))
+    return config
+
+
+def _overwrite(config: Any, fields: dict[str, Any]) -> None:
+    for key, value in fields.items():
+        if key in (*_TOLD, "model_type"):
+            continue
+        inner = _own(config, key)
+        if hasattr(inner, "model_type"):
+            if isinstance(value, dict):
+                _overwrite(inner, value)
+            continue
+        if inner != value:
+            try:
+                setattr(config, key, value)
+            except Exception:
+                continue
+
+
+def _fields(config: Any) -> dict[str, Any]:
+    """The fields of a configuration and of those in it."""
+    result: dict[str, Any] = {}
+    for key, value in config.to_dict().items():
+        inner = _own(config, key)
+        result[key] = _fields(inner) if hasattr(inner, "to_dict") else value
+    return {k: v for k, v in result.items() if k not in _TOLD}
+
+
+def _own(config: Any, key: str) -> Any:
+    """A field as it is kept, not as it may differ from layer to layer."""
+    try:
+        return getattr(config, key, None)
+    except Exception:
+        return None
+
+
+def _configuration(model_type: str) -> Any:
+    from transformers import CONFIG_MAPPING
+
+    return CONFIG_MAPPING[model_type]
+
+
+# -- classes -------------------------------------------------------------------------------
+
+
+def _classes(model_type: str, config: Any) -> list[Any]:
+    """Classes that a type has: those of the auto classes, then others of its modules."""
+    found = list(_automatic(_configuration(model_type)))
+    if getattr(config, "is_encoder_decoder", False):
+        found.sort(key=lambda kind: "CausalLM" in kind.__name__ or "MaskedLM" in kind.__name__)
+    return found[:4] or list(_others(_configuration(model_type)))[:4]
+
+
+def _automatic(kind: Any) -> Iterator[Any]:
+    from transformers.models.auto import modeling_auto
+
+    seen = set()
+    for name in _MAPPINGS:
+        whole = "MODEL_MAPPING" if name == "BASE" else f"MODEL_FOR_{name}_MAPPING"
+        mapping = getattr(modeling_auto, whole, None)
+        try:
+            model = mapping[kind] if mapping is not None else None
+        except (KeyError, ImportError):
+            continue
+        for own in model if isinstance(model, tuple) else (model,):
+            if own is not None and own not in seen:
+                seen.add(own)
+                yield own
+
+
+def _others(kind: Any) -> Iterator[Any]:
+    """Modules of the configuration's package that are made of just it, whole models first."""
+    from transformers import PreTrainedModel
+
+    package, _, own = kind.__module__.rpartition(".")
+    try:
+        module = importlib.import_module(f"{package}.{own.replace('configuration', 'modeling')}")
+    except ImportError:
+        return
+    name = kind.__name__.removesuffix("Config")
+    classes = [
+        found
+        for _, found in inspect.getmembers(module, inspect.isclass)
+        if issubclass(found, nn.Module) and found.forward is not nn.Module.forward
     ]
-    result: list[dict[str, Any]] = []
-    for main in dict.fromkeys(mains):
-        if main in names or main == mains[0]:
-            for value in bank.get(main, []):
-                result.append({main: value, **seq2seq, **extra})
-                if main == "input_ids" and "pixel_values" in names:
-                    result.append({main: value, "pixel_values": images, **extra})
-                if main == "pixel_values" and "input_ids" in names:
-                    result.append({"input_ids": ids, main: value, **extra})
-    return result
-
-
-def _find(config: Any, key: str, default: Any) -> Any:
-    if getattr(config, key, None) is not None:
-        return getattr(config, key)
-    for inner in vars(config).values():
-        if hasattr(inner, "model_type") and getattr(inner, key, None) is not None:
-            return getattr(inner, key)
-    return default
+    classes.sort(key=lambda found: found.__name__ not in (name, f"{name}Model"))
+    for found in classes:
+        whole = issubclass(found, PreTrainedModel) and found.config_class is kind
+        if whole and not re.search(r"PreTrained(Model)?$", found.__name__):
+            yield found
+    for found in classes:
+        arguments = list(inspect.signature(found.__init__).parameters.values())[1:]
+        made = bool(arguments) and arguments[0].annotation in (kind, kind.__name__)
+        if made and found.__name__ in (name, f"{name}Model") and len(arguments) == 1:
+            yield found

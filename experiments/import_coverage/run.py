@@ -9,10 +9,13 @@ Every network runs in a process of its own with a time and a memory limit. Rows 
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import multiprocessing
+import os
 import random
 import resource
+import signal
 import sys
 import time
 from multiprocessing.connection import Connection
@@ -21,6 +24,8 @@ from typing import Any
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
+
+_PATIENCE = 8
 
 
 def main() -> None:
@@ -45,7 +50,7 @@ def main() -> None:
     warm_up(options.list)
     print(f"{len(todo)} of {len(names)} networks to run", flush=True)
     for name, row in in_processes(todo, build, options):
-        rows[name] = row
+        keep_row(options.list, name, row)
         print(
             f"{name}: {row['stage']} {row.get('max_relative_change', '')} "
             f"{row.get('error', '')[:200]} ({row.get('seconds')} s)",
@@ -53,9 +58,9 @@ def main() -> None:
         )
         if options.only and row["stage"] != "ok":
             print(json.dumps(row, indent=1), flush=True)
-        write_rows(options.list, rows)
     from table import write_table
 
+    rows = read_rows(options.list)
     write_table(options.list, {n: rows[n] for n in names if n in rows})
 
 
@@ -98,7 +103,8 @@ def in_processes(todo: list[str], build: Any, options: argparse.Namespace) -> An
         while waiting and len(running) < options.jobs:
             name = waiting.pop(0)
             reader, writer = context.Pipe(duplex=False)
-            child = context.Process(target=work, args=(name, build, writer, options.memory_gb))
+            limits = (options.memory_gb, options.timeout)
+            child = context.Process(target=work, args=(name, build, writer, limits))
             child.start()
             writer.close()
             running[name] = (child, reader, time.monotonic())
@@ -119,18 +125,22 @@ def outcome(child: Any, reader: Connection, seconds: float, limit: float) -> dic
             return row
     except EOFError:
         child.join()
+        if child.exitcode == -signal.SIGXCPU:
+            return {"stage": "timeout", "error": f"over {limit:g} seconds"}
         return {"stage": "died", "error": f"the process ended with code {child.exitcode}"}
-    if seconds > limit:
+    # Processor time is what is limited; a process that only waits is ended, too.
+    if seconds > _PATIENCE * limit:
         child.kill()
         child.join()
         return {"stage": "timeout", "error": f"over {limit:g} seconds"}
     return None
 
 
-def work(name: str, build: Any, writer: Connection, memory_gb: float) -> None:
-    """The child: one network."""
-    limit = int(memory_gb * 2**30)
-    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+def work(name: str, build: Any, writer: Connection, limits: tuple[float, float]) -> None:
+    """The child: one network, within limits of memory and processor time."""
+    memory, seconds = int(limits[0] * 2**30), int(limits[1])
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
     import logging
     import warnings
 
@@ -151,13 +161,20 @@ def read_rows(which: str) -> dict[str, dict[str, Any]]:
     return json.loads(path.read_text()) if path.exists() else {}
 
 
-def write_rows(which: str, rows: dict[str, dict[str, Any]]) -> None:
-    """Keep all rows, whole or not at all."""
+def keep_row(which: str, name: str, row: dict[str, Any]) -> None:
+    """Add a row to those on disk, which other runs may have added to."""
     path = HERE / "results" / f"{which}.json"
     path.parent.mkdir(exist_ok=True)
-    draft = path.with_suffix(".tmp")
-    draft.write_text(json.dumps(dict(sorted(rows.items())), indent=1) + "\n")
-    draft.replace(path)
+    # Held until the handle is closed.
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        rows = read_rows(which) | {name: row}
+        draft = path.with_suffix(".tmp")
+        draft.write_text(json.dumps(dict(sorted(rows.items())), indent=1) + "\n")
+        draft.replace(path)
+    finally:
+        os.close(folder)
 
 
 if __name__ == "__main__":
