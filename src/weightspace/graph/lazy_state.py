@@ -14,7 +14,7 @@ from weightspace.graph.layout import Frame, write_piece
 from weightspace.graph.neural_graph import NeuralGraph, State
 from weightspace.graph.symmetry import GroupElement
 
-_KEPT_BYTES = 64 * 2**20
+_KEPT_SHARE = 8
 
 
 class GraphState(Mapping[str, Tensor]):
@@ -94,7 +94,7 @@ def _equal(one: Tensor, two: Any) -> bool:
 class ActedState(Mapping[str, Tensor]):
     """A state dict under a group element, one tensor at a time.
 
-    The tensors read last are kept, up to some megabytes: layers that share their tensors
+    The tensors read last are kept, up to an eighth of all: layers that share their tensors
     read them many times in one run.
 
     Args:
@@ -108,6 +108,8 @@ class ActedState(Mapping[str, Tensor]):
         self._twins = {i.parameter.name: i.same_as for i in left_out if i.same_as is not None}
         self._recent: OrderedDict[str, Tensor] = OrderedDict()
         self._bytes = 0
+        sizes = (p.numel * getattr(torch, p.dtype).itemsize for p in element.spec.parameters)
+        self._most = sum(sizes) // _KEPT_SHARE
 
     def __getitem__(self, name: str) -> Tensor:
         name = self._twins.get(name, name)
@@ -117,7 +119,7 @@ class ActedState(Mapping[str, Tensor]):
         tensor = self._element.act_tensor(name, self._state[name])
         self._recent[name] = tensor
         self._bytes += tensor.nbytes
-        while self._bytes > _KEPT_BYTES and len(self._recent) > 1:
+        while self._bytes > self._most and len(self._recent) > 1:
             self._bytes -= self._recent.popitem(last=False)[1].nbytes
         return tensor
 
