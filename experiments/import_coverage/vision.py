@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from torch import nn
+from torch.utils import _pytree as pytree
 from trial import Built, stir
+
+Make = Callable[[str, dict[str, Any]], nn.Module]
 
 
 def names(which: str) -> list[str]:
@@ -32,41 +38,70 @@ def _weight(name: str) -> int:
 
 
 def build(which: str, name: str) -> Built:
-    """The network with stirred weights, and an image or clip of its size."""
+    """The network with stirred weights, and a small image or clip that it takes."""
     torch.manual_seed(0)
-    if which == "torchvision":
-        return _torchvision(name)
+    make, sizes = (_torchvision, _clip_or_image) if which == "torchvision" else (_timm, _images)
+    choices = list(sizes(name))
+    options, inputs = next((c for c in choices if _runs(make, name, *c)), choices[-1])
+    torch.manual_seed(0)
+    return stir(make(name, options)), inputs
+
+
+def _runs(make: Make, name: str, options: dict[str, Any], inputs: Any) -> bool:
+    """Whether a network runs with some inputs, tried without memory for its numbers."""
+    try:
+        with torch.device("meta"), torch.no_grad():
+            network = make(name, options).eval()
+            network(*pytree.tree_map(lambda t: t.to("meta"), inputs))
+    except NotImplementedError:
+        return True  # it asks for numbers, so the sizes are right so far
+    except Exception:
+        return False
+    return True
+
+
+def _images(name: str) -> Iterator[tuple[dict[str, Any], Any]]:
+    """Small images first: convolutions take any size, transformers have to be told."""
     import timm
 
-    model = stir(timm.create_model(name, pretrained=False))
-    channels, height, width = model.pretrained_cfg["input_size"]
-    return model, (torch.randn(1, channels, height, width),)
+    channels, *usual = timm.get_pretrained_cfg(name).input_size
+    for size in [s for s in (96, 128, 192, 224) if s < usual[0]]:
+        image = torch.randn(1, channels, size, size)
+        yield {}, (image,)
+        yield {"img_size": size}, (image,)
+    yield {}, (torch.randn(1, channels, *usual),)
 
 
-def _torchvision(name: str) -> Built:
-    from torchvision.models import get_model
-
-    options: dict[str, Any] = {"weights": None}
-    if name not in {"raft_large", "raft_small"} and "init_weights" in _options(name):
-        options["init_weights"] = False
-    for extra in ("weights_backbone",):
-        if extra in _options(name):
-            options[extra] = None
-    model = stir(get_model(name, **options))
-    if name.startswith("raft"):
-        return model, (torch.randn(1, 3, 128, 128), torch.randn(1, 3, 128, 128))
-    if any(word in name for word in ("mvit", "swin3d", "r3d", "mc3", "r2plus1d", "s3d")):
-        return model, (torch.randn(1, 3, 16, 224, 224),)
+def _clip_or_image(name: str) -> Iterator[tuple[dict[str, Any], Any]]:
+    """Detectors take lists, raft two images, video networks clips, the others an image."""
     if any(word in name for word in ("rcnn", "retinanet", "fcos", "ssd")):
-        return model, ([torch.randn(3, 224, 224)],)
-    size = 299 if "inception" in name else 224
-    return model, (torch.randn(1, 3, size, size),)
+        # Random networks are sure of no box: without a threshold there is an output.
+        threshold = "box_score_thresh" if "rcnn" in name else "score_thresh"
+        options = {threshold: 0.0} | ({} if name.startswith("ssd") else {"min_size": 224})
+        yield options, ([torch.randn(3, 224, 224)],)
+    elif name.startswith("raft"):
+        yield {}, (torch.randn(1, 3, 128, 128), torch.randn(1, 3, 128, 128))
+    elif any(word in name for word in ("mvit", "swin3d", "r3d", "mc3", "r2plus1d", "s3d")):
+        for frames, size in ((8, 96), (16, 112), (16, 224)):
+            yield {}, (torch.randn(1, 3, frames, size, size),)
+    else:
+        for size in (96, 112, 128, 224, 299):
+            yield {}, (torch.randn(1, 3, size, size),)
+            yield {"image_size": size}, (torch.randn(1, 3, size, size),)
 
 
-def _options(name: str) -> set[str]:
-    import inspect
+def _timm(name: str, options: dict[str, Any]) -> nn.Module:
+    import timm
 
-    from torchvision.models import get_model_builder
+    return timm.create_model(name, pretrained=False, **options)
 
-    parameters = inspect.signature(get_model_builder(name)).parameters
-    return set(parameters)
+
+def _torchvision(name: str, options: dict[str, Any]) -> nn.Module:
+    from torchvision.models import get_model, get_model_builder
+
+    known = set(inspect.signature(get_model_builder(name)).parameters)
+    fixed: dict[str, Any] = {"weights": None, "weights_backbone": None}
+    options = options | {key: value for key, value in fixed.items() if key in known}
+    if "inception" in name or "googlenet" in name:
+        options["init_weights"] = False
+    return get_model(name, **options)
