@@ -1,11 +1,15 @@
 """Metanetworks: models whose input is neural graphs. One paper a file, and the baselines."""
 
 from weightspace.models.changes import GraphChanges, GraphState
+from weightspace.models.dws import DWSNet
 from weightspace.models.editor import Editor
 from weightspace.models.flat_mlp import FlatMLP
 from weightspace.models.flat_mlp_aligned import FlatMLPAligned
 from weightspace.models.flat_mlp_augmented import FlatMLPAugmented
 from weightspace.models.metanetwork import Metanetwork
+from weightspace.models.nfn_hnp import NFNHNP
+from weightspace.models.nfn_np import NFNNP
+from weightspace.models.nft import NFT
 from weightspace.models.ng_gnn import NGGNN
 from weightspace.models.ng_gnn_linear import NGGNNLinear
 from weightspace.models.ng_t import NGT
@@ -19,10 +23,14 @@ from weightspace.models.trunk import Changes, ChangesHead, Prepared, Readout, Tr
 
 __all__ = [
     "MODELS",
+    "NFNHNP",
+    "NFNNP",
+    "NFT",
     "NGGNN",
     "NGT",
     "Changes",
     "ChangesHead",
+    "DWSNet",
     "Editor",
     "Entry",
     "FlatMLP",

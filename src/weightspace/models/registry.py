@@ -6,10 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from weightspace.errors import ModelError
+from weightspace.models.dws import DWSNet
 from weightspace.models.editor import Editor
 from weightspace.models.flat_mlp import FlatMLP
 from weightspace.models.flat_mlp_aligned import FlatMLPAligned
 from weightspace.models.flat_mlp_augmented import FlatMLPAugmented
+from weightspace.models.nfn_hnp import NFNHNP
+from weightspace.models.nfn_np import NFNNP
+from weightspace.models.nft import NFT
 from weightspace.models.ng_gnn import NGGNN
 from weightspace.models.ng_gnn_linear import NGGNNLinear
 from weightspace.models.ng_t import NGT
@@ -41,6 +45,10 @@ MODELS: dict[str, Entry] = {
     "ng-t-probes": Entry(NGT, {"probes": 64}, "NG-T that also runs the networks on probes"),
     "ng-t-edges": Entry(NGTEdges, {}, "NG-T over connections and layers' means, for size"),
     "ng-gnn-linear": Entry(NGGNNLinear, {}, "NG-GNN without edge states, for any size"),
+    "dws": Entry(DWSNet, {}, "complete equivariant layers for one architecture"),
+    "nfn-np": Entry(NFNNP, {}, "neural functional that reads any architecture"),
+    "nfn-hnp": Entry(NFNHNP, {}, "neural functional for one architecture"),
+    "nft": Entry(NFT, {}, "attention along rows, columns and layers of weights"),
     "flat-mlp": Entry(FlatMLP, {}, "MLP on the flattened weights, the baseline"),
     "flat-mlp-augmented": Entry(FlatMLPAugmented, {}, "flat MLP shown random orders of neurons"),
     "flat-mlp-aligned": Entry(FlatMLPAligned, {}, "flat MLP on networks aligned to one of them"),
