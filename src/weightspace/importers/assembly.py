@@ -118,7 +118,7 @@ def _weighings(holding: Holding, factors: Factors) -> tuple[Weighing, ...]:
     """The factors that multiply a region of a tensor."""
     result = []
     for rescaling, factor in factors:
-        for tensor, dim, power in factor.uses:
+        for tensor, dim, power in factor.acts:
             if tensor == holding.tensor and any(
                 part.leaf is factor.leaf and side != "feature"
                 for part, side in zip(holding.region[dim].parts, holding.sides[dim], strict=True)
@@ -189,6 +189,8 @@ def _left_out(exported: Exported, trace: Trace, parameter: Parameter, held: set[
     twin = exported.twins.get(parameter.name)
     if twin is not None and twin in held:
         return LeftOut(parameter, f"the same tensor as {twin}", twin)
+    if parameter.dtype.startswith("complex"):
+        return LeftOut(parameter, "complex numbers, which no node or edge holds")
     if parameter.dtype.startswith(("int", "uint", "bool")):
         return LeftOut(parameter, "integers, which count or point")
     return LeftOut(parameter, "not used by the function of the example inputs")

@@ -40,7 +40,7 @@ _KEPT = frozenset(
         "adaptive_avg_pool3d", "_adaptive_avg_pool3d", "adaptive_max_pool2d", "avg_pool1d",
         "avg_pool2d", "avg_pool3d", "max_pool1d", "max_pool2d", "max_pool3d", "relu6", "hardtanh",
         "leaky_relu", "logit", "cdist", "norm", "linalg_vector_norm", "bilinear", "tile", "stack",
-        "flip", "std", "var"
+        "flip", "std", "var", "max_unpool2d", "max_unpool3d"
     }
 )  # fmt: skip
 

@@ -22,7 +22,7 @@ def tie_heads(trace: Trace) -> None:
     for value in trace.values:
         if value.draw.kind != "attention":
             continue
-        query, key, content = value.draw.operands
+        query, key, content = value.draw.operands[:3]
         sources = [_layer_input(v) for v in (query, key, content)]
         if sources[0] is None or any(source is not sources[0] for source in sources):
             continue

@@ -37,14 +37,20 @@ def mark(trace: Trace) -> None:
         elif draw.kind == "embedding":
             _mark_sides(draw.operands[0], ("source", "target"))
         elif draw.kind == "recurrent":
-            for tensors, _, _ in draw.details["steps"]:
-                for tensor in tensors:
-                    _mark_sides(tensor, ("target", "source")[: tensor.rank])
+            _mark_cells(draw.details["steps"])
     for value in trace.values:
         if value.kind == "activation" and value.draw.kind in ("norm", "elementwise"):
             for operand in value.draw.operands:
                 if operand.kind == "parameter":
                     _mark_box(operand)
+
+
+def _mark_cells(steps: Iterable[tuple[Sequence[Value], Dim, Dim]]) -> None:
+    """Sources first: then rows tell the hidden neurons from the gates."""
+    for sides in (("feature", "source"), ("target", "feature")):
+        for tensors, _, _ in steps:
+            for tensor in tensors:
+                _mark_sides(tensor, sides[: tensor.rank])
 
 
 def _mark_sides(weight: Value, sides: Sequence[str]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from weightspace.importers.atoms import Atom, flat, leaves
-from weightspace.importers.rescaling import at, plain
+from weightspace.importers.reading import at, plain, readings
 from weightspace.importers.trace import Trace
 from weightspace.importers.value import Value
 
@@ -37,15 +37,27 @@ def mixtures(trace: Trace) -> list[Mixture]:
     found: list[Mixture] = []
     for value in trace.values:
         if value.draw.kind == "attention":
-            query, key, content = value.draw.operands
+            query, key, content = value.draw.operands[:3]
             found.extend(_pair("query-key", [_made(query, reads), _made(key, reads)]))
             found.extend(_pair("value-output", [_made(content, reads), _read(value, reads)]))
+    reads_of = readings(trace)
     counts: dict[tuple[str, int], int] = {}
     for mixture in found:
         for tensor, dim, _ in mixture.uses:
             counts[tensor, dim] = counts.get((tensor, dim), 0) + 1
-    return [m for m in found if all(counts[t, d] == 1 for t, d, _ in m.uses)]
+    return [
+        mixture
+        for mixture in found
+        if all(counts[t, d] == 1 and len(reads_of[t]) == 1 for t, d, _ in mixture.uses)
+    ]
 
+
+# What only rearranges, copies or multiplies by a number.
+_PASSES = frozenset(
+    """view _unsafe_view reshape flatten unflatten permute transpose t squeeze unsqueeze expand
+    repeat repeat_interleave slice select split split_with_sizes chunk unbind clone contiguous
+    alias detach dropout _to_copy mul div neg""".split()  # noqa: SIM905
+)
 
 Readers = Mapping[Value, list[Value]]
 End = tuple[Atom, list[tuple[str, int]]] | None
@@ -73,9 +85,7 @@ def _passes(value: Value) -> bool:
     """Whether an operation only rearranges, copies or multiplies by a number."""
     if len(value.draw.operands) != 1:
         return False
-    if value.draw.kind == "pass":
-        return value.op not in {"sum", "mean", "amax", "max", "min", "amin"}
-    return value.draw.kind == "elementwise" and value.op in {"clone", "mul", "div", "_to_copy"}
+    return value.draw.details.get("function", value.op) in _PASSES
 
 
 def _made(value: Value, readers: Readers) -> End:
@@ -94,7 +104,7 @@ def _made(value: Value, readers: Readers) -> End:
     rows = [i for i, side in enumerate(value.draw.details["sides"]) if side == "target"]
     if not plain(weight) or len(rows) != 1 or not all(plain(b) and b.rank == 1 for b in biases):
         return None
-    if _count(weight.dims[rows[0]], leaf) != 1:
+    if any(_count(dim, leaf) != 1 for dim in (weight.dims[rows[0]], *(b.dims[0] for b in biases))):
         return None
     return leaf, [at(weight, rows[0]), *(at(bias, 0) for bias in biases)]
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from weightspace.graph.axis import RescalingKind
 from weightspace.importers.atoms import Atom, leaves
 from weightspace.importers.nesting import alternatives
+from weightspace.importers.reading import Readings, at, plain, readings
 from weightspace.importers.trace import Trace
 from weightspace.importers.value import Value
 
@@ -28,20 +30,25 @@ _HOMOGENEOUS = frozenset(
 _ODD = frozenset("tanh sin hardtanh softsign asinh atan erf sinh asin tan tanhshrink".split())  # noqa: SIM905
 
 
+Use = tuple[Value, str, int, int]
+
+
 @dataclass(eq=False, slots=True)
 class Factor:
     """One factor for every neuron of a leaf, and where it multiplies tensors.
 
     Args:
         leaf: the neurons.
-        uses: (tensor, dimension, power).
+        uses: (reading, tensor, dimension, power): what one reading of a tensor needs.
         kinds: which factors still leave the function unchanged.
+        acts: (tensor, dimension, power): how it acts, once all readings agree.
     """
 
     leaf: Atom
-    uses: list[tuple[str, int, int]] = field(default_factory=list)
+    uses: list[Use] = field(default_factory=list)
     kinds: set[RescalingKind] = field(default_factory=lambda: {"sign", "scale"})
     merged: Factor | None = None
+    acts: list[tuple[str, int, int]] = field(default_factory=list)
 
     @property
     def root(self) -> Factor:
@@ -68,9 +75,51 @@ def rescalings(trace: Trace) -> list[Factor]:
             follower.follow(value)
     for value in trace.outputs:
         follower.spoil(follower.of(value).values())
-    doubled = follower.doubled()
-    distinct = dict.fromkeys(factor.root for factor in follower.made)
-    return [f for f in distinct if f.kinds and not doubled & {(t, d) for t, d, _ in f.uses}]
+    factors = list(dict.fromkeys(factor.root for factor in follower.made))
+    _settle(factors, readings(trace))
+    return [factor for factor in factors if factor.kinds]
+
+
+def _settle(factors: Iterable[Factor], reads: Readings) -> None:
+    """Take the freedom of factors that one tensor's readings disagree about; write the rest down.
+
+    A tensor that is read twice (tied weights, a layer called again, a penalty on weights) is
+    multiplied once, so every reading of it must need the same.
+    """
+    touching: dict[str, list[Factor]] = {}
+    for factor in factors:
+        for tensor in dict.fromkeys(use[1] for use in factor.uses):
+            touching.setdefault(tensor, []).append(factor)
+    kinds: tuple[RescalingKind, ...] = ("sign", "scale")
+    changed = True
+    while changed:
+        changed = False
+        for tensor, own in touching.items():
+            for kind in kinds:
+                free = [factor for factor in own if kind in factor.kinds]
+                needs = [_need(free, tensor, reading, kind) for reading in reads[tensor]]
+                if any(need != needs[0] for need in needs):
+                    _Follower.spoil(free, kind)
+                    changed = True
+    for factor in factors:
+        for tensor in dict.fromkeys(use[1] for use in factor.uses):
+            first = reads[tensor][0]
+            need = _need([factor], tensor, first, "scale" if "scale" in factor.kinds else "sign")
+            factor.acts.extend((tensor, dim, power) for (dim, _), power in need.items())
+
+
+def _need(
+    factors: Iterable[Factor], tensor: str, reading: Value | None, kind: RescalingKind
+) -> dict[tuple[int, int], int]:
+    """The power of each factor along each dimension that one reading of a tensor needs."""
+    powers: Counter[tuple[int, int]] = Counter()
+    for factor in factors:
+        for read, name, dim, power in factor.uses:
+            if read is reading and name == tensor:
+                powers[dim, id(factor)] += power
+    # two flips are none
+    return {key: p % 2 if kind == "sign" else p for key, p in powers.items()
+            if (p % 2 if kind == "sign" else p)}  # fmt: skip
 
 
 class _Follower:
@@ -88,17 +137,6 @@ class _Follower:
         for factor in factors:
             factor.root.kinds -= set(kinds or ("sign", "scale"))
 
-    def doubled(self) -> set[tuple[str, int]]:
-        """Dimensions of tensors that several factors would multiply: shared layers."""
-        seen: set[tuple[str, int, Atom]] = set()
-        doubled: set[tuple[str, int]] = set()
-        for factor in dict.fromkeys(f.root for f in self.made):
-            for tensor, dim, _ in factor.uses:
-                if (tensor, dim, factor.leaf) in seen:
-                    doubled.add((tensor, dim))
-                seen.add((tensor, dim, factor.leaf))
-        return doubled
-
     def follow(self, value: Value) -> None:
         """Pass factors on through one operation, or end them there."""
         kind = value.draw.kind
@@ -109,9 +147,9 @@ class _Follower:
         elif kind == "elementwise":
             self._elementwise(value)
         elif kind == "attention":
-            query, key, content = value.draw.operands
-            self.spoil(self.of(query).values())
-            self.spoil(self.of(key).values())
+            query, key, content, *masks = value.draw.operands
+            for operand in (query, key, *masks):
+                self.spoil(self.of(operand).values())
             self._pass(value, [content])
         elif kind == "pass" and value.op in _LINEAR | _HOMOGENEOUS:
             operands = [v for v in value.draw.operands if v.kind == "activation"]
@@ -154,7 +192,7 @@ class _Follower:
             two.merged = one
 
     def _new(self, value: Value, leaf: Atom, uses: list[tuple[str, int, int]]) -> None:
-        factor = Factor(leaf, uses)
+        factor = Factor(leaf, [(value, *use) for use in uses])
         self.made.append(factor)
         self.carried.setdefault(value, {})[leaf] = factor
 
@@ -167,13 +205,13 @@ class _Follower:
         sources = {leaf for d, s in zip(weight.dims, sides, strict=True) if s == "source"
                    for leaf in leaves(d)}  # fmt: skip
         for leaf, factor in self.of(x).items():
+            # A depthwise convolution has its channels on its rows alone.
+            side = "target" if leaf not in sources and "conv" in value.op else "source"
             dims = [
-                i
-                for i, s in enumerate(sides)
-                if s == "source" and leaf in set(leaves(weight.dims[i]))
+                i for i, s in enumerate(sides) if s == side and leaf in set(leaves(weight.dims[i]))
             ]
-            if leaf in sources and len(dims) == 1:
-                factor.uses.append((*at(weight, dims[0]), -1))
+            if len(dims) == 1:
+                factor.uses.append((value, *at(weight, dims[0]), -1))
             else:
                 self.spoil([factor])
         rows = [i for i, side in enumerate(sides) if side == "target"]
@@ -183,13 +221,16 @@ class _Follower:
             if leaf in sources and leaf not in self.of(x):
                 # A leaf on both ends without a factor of its own: a grouped layer or an input.
                 continue
+            if any(leaf not in set(leaves(bias.dims[0])) for bias in rest):
+                continue
             self._new(value, leaf, [(*at(weight, rows[0]), 1), *((*at(b, 0), 1) for b in rest)])
 
     def _norm(self, value: Value) -> None:
         self._end(value)
-        weight, shifts = value.draw.details["weight"], value.draw.details["shifts"][:1]
+        weight, bias = value.draw.details["weight"], value.draw.details["bias"]
         if weight is None or not plain(weight) or weight.rank != 1:
             return
+        shifts = [] if bias is None else [bias]
         if any(not plain(shift) or shift.rank != 1 for shift in shifts):
             return
         for leaf in _single_leaves(weight.dims[0]):
@@ -210,10 +251,15 @@ class _Follower:
             self._end(value)
         elif function in {"add", "sub"} and len(operands) == 2:
             self._pass(value, operands)
+            for operand in operands:  # one that is the same for all neurons has no factor of each
+                own = {leaf for dim in operand.dims for leaf in leaves(dim)}
+                self.spoil(f for leaf, f in self.of(value).items() if leaf not in own)
         elif len(operands) != 1:
             self._end(value)
         elif function in _LINEAR or (function in {"mul", "div"} and numbers):
             self._pass(value, operands)
+        elif function == "hardtanh" and numbers and numbers[0] != -numbers[-1]:
+            self._end(value)
         elif function in _HOMOGENEOUS or function in _ODD:
             lost: RescalingKind = "sign" if function in _HOMOGENEOUS else "scale"
             self.spoil(self.of(operands[0]).values(), lost)
@@ -227,27 +273,9 @@ class _Follower:
         kept = operands[1] if free[1] >= free[0] else operands[0]
         other = operands[0] if kept is operands[1] else operands[1]
         self.spoil(self.of(other).values())
-        if {leaf for f in self.of(kept).values() for leaf in (f.leaf,)}:
-            present = {leaf for dim in value.dims for leaf in leaves(dim)}
-            self.carried[value] = {k: f for k, f in self.of(kept).items() if k in present}
-
-
-def plain(value: Value) -> bool:
-    """Whether a value is a tensor of the state dict, its dimensions moved at most."""
-    return (
-        value.kind == "parameter"
-        and len(value.exact) == value.rank
-        and all(e is not None and e[2] == 0 for e in value.exact)
-        and not value.kept
-        and len(value.roots) == 1
-    )
-
-
-def at(value: Value, dim: int) -> tuple[str, int]:
-    """The tensor and the dimension of it that a value's dimension is."""
-    exact = value.exact[dim]
-    assert exact is not None
-    return exact[0], exact[1]
+        present = {leaf for dim in value.dims for leaf in leaves(dim)}
+        self.spoil(f for leaf, f in self.of(kept).items() if leaf not in present)
+        self.carried[value] = {leaf: f for leaf, f in self.of(kept).items() if leaf in present}
 
 
 def _single_leaves(dim: tuple[Atom, ...]) -> list[Atom]:

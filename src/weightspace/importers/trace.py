@@ -96,9 +96,9 @@ class _Tracer:
         known = self.trace.tensors.get(target) or self.trace.integers.get(target)
         if known is not None:
             return known
-        numbers = self.exported.state[target].is_floating_point()
-        if not numbers:
-            return self._integers(target, shape)
+        numbers = self.exported.state[target]
+        if not numbers.is_floating_point():
+            return self._fixed(target, shape, complex_=numbers.is_complex())
         dims: tuple[Dim, ...] = tuple((Atom(size),) for size in shape)
         value = Value(target, dims, "parameter", Draw("parameter"), shape)
         value.origins = tuple(frozenset({(target, i)}) for i in range(len(shape)))
@@ -107,9 +107,10 @@ class _Tracer:
         self.trace.tensors[target] = value
         return self._keep(value)
 
-    def _integers(self, target: str, shape: tuple[int, ...]) -> Value:
-        """A tensor that counts or points: a constant of the network."""
-        dims = tuple(fixed(size, "integers, which count or point") for size in shape)
+    def _fixed(self, target: str, shape: tuple[int, ...], *, complex_: bool) -> Value:
+        """A tensor without real numbers: a constant of the network."""
+        reason = "complex numbers" if complex_ else "integers, which count or point"
+        dims = tuple(fixed(size, reason) for size in shape)
         value = Value(target, dims, "constant", Draw("constant"), shape)
         self.trace.integers[target] = value
         return self._keep(value)

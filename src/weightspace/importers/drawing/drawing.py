@@ -43,7 +43,7 @@ def _draw(canvas: Canvas, value: Value) -> Entries:
 
 def _attend(canvas: Canvas, value: Value) -> Entries:
     """The dot product and the softmax have no parameters: the values' neurons pass."""
-    query, key, content = (canvas.of(operand) for operand in value.draw.operands)
+    query, key, content = (canvas.of(operand) for operand in value.draw.operands[:3])
     canvas.moved.update(gather_heads(canvas.sketch, query, key, content))
     return canvas.relevant(value, canvas.of(value.draw.operands[2]))
 

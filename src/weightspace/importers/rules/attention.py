@@ -21,6 +21,9 @@ def attention(call: Call) -> Result:
         heads.append(_head(q.dims[i], k.dims[i], v.dims[i]))
     unify(q.dims[-1], k.dims[-1])
     unify(k.dims[-2], v.dims[-2])
+    if call["is_causal"]:
+        pin(q.dims[-2], "positions in order")
+        pin(k.dims[-2], "positions in order")
     scores = [*heads, q.dims[-2], k.dims[-2]]
     if isinstance(mask, Value):
         for back in range(1, mask.rank + 1):
@@ -32,7 +35,7 @@ def attention(call: Call) -> Result:
     value = call.make(
         [*heads, q.dims[-2], v.dims[-1]],
         [q, k, v, *([mask] if isinstance(mask, Value) else [])],
-        draw=Draw("attention", (q, k, v)),
+        draw=Draw("attention", (q, k, v, *([mask] if isinstance(mask, Value) else []))),
     )
     return value if len(call.shapes) == 1 else (value, *[None] * (len(call.shapes) - 1))
 

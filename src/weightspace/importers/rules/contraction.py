@@ -109,7 +109,8 @@ def bilinear(call: Call) -> Result:
     if call["bias"] is not None:
         unify(weight.dims[0], call["bias"].dims[0])
     call.spaces.append((*x.dims, z.dims[-1], weight.dims[0]))
-    draw = contracting(x, weight, ["target", "source", "feature"], call["bias"])
+    operands = tuple(v for v in (x, weight, call["bias"], z) if v is not None)
+    draw = Draw("contract", operands, {"sides": ("target", "source", "feature")})
     return call.make([*x.dims[:-1], weight.dims[0]], draw=draw)
 
 

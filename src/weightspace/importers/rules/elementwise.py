@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import torch
+
 from weightspace.importers.atoms import cut, free, size_of, unify
 from weightspace.importers.call import Call, Result, broadcast, positive, rule
 from weightspace.importers.value import Draw
@@ -44,7 +46,7 @@ def elementwise(call: Call) -> Result:
     shape = call.shape
     dims = broadcast(tensors, shape)
     numbers = tuple(a for a in call.args.values() if isinstance(a, (int, float)))
-    draw = Draw("elementwise", tensors, {"function": call.name, "numbers": numbers})
+    draw = Draw("elementwise", tensors, {"function": _function(call), "numbers": numbers})
     value = call.make(dims, tensors, draw=draw)
     if len(tensors) == 1 and call.first.exact:
         value.exact = call.first.exact
@@ -53,6 +55,14 @@ def elementwise(call: Call) -> Result:
     rest = (call.make(broadcast(tensors, s), tensors, output=i) if s is not None
             and len(s) == len(shape) else None for i, s in enumerate(call.shapes) if i)  # fmt: skip
     return (value, *rest)
+
+
+def _function(call: Call) -> str:
+    """What is computed: rounding is another function than what it rounds."""
+    dtype = call["dtype"]
+    if call["rounding_mode"] or (isinstance(dtype, torch.dtype) and not dtype.is_floating_point):
+        return "round"
+    return call.name
 
 
 @rule("glu")

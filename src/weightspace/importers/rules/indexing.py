@@ -12,7 +12,7 @@ def embedding(call: Call) -> Result:
     """``y = table[index]``: rows are tokens with meanings, columns are neurons."""
     table, indices = call["weight"], call["indices"]
     if call.name != "embedding":
-        return call.opaque("a bag of embeddings")
+        return _bag(call, table, indices)
     pin(table.dims[0], "tokens have meanings of their own")
     for leaf in table.dims[0]:
         leaf.role = leaf.role or "input"
@@ -24,6 +24,20 @@ def embedding(call: Call) -> Result:
         draw=Draw(kind, (table, indices)),
         origins=origins,
     )
+
+
+def _bag(call: Call, table: Value, indices: Value) -> Result:
+    """Sums, means or maxima of several rows, the same for every column."""
+    pin(table.dims[0], "tokens have meanings of their own")
+    for leaf in table.dims[0]:
+        leaf.role = leaf.role or "input"
+    for value in call.tensors[1:]:
+        for dim in value.dims:
+            pin(dim, "indices")
+    kind = "embedding" if indices.kind == "activation" else "pass"
+    bags = place(call.shape[0], "bags")
+    value = call.make([bags, table.dims[-1]], call.tensors, draw=Draw(kind, (table, indices)))
+    return (value, *[None] * (len(call.shapes) - 1))
 
 
 @rule("index", "_unsafe_index", "index_copy_none", "_unsafe_masked_index")
@@ -93,6 +107,7 @@ def gather(call: Call) -> Result:
             unify(one, two)
         else:
             pin(one, "read at indices")
+            pin(two, "indices")
         if i == at:
             pin(two, "indices")
         dims.append(two)
@@ -118,6 +133,7 @@ def scatter(call: Call) -> Result:
                     unify(x.dims[i], value.dims[i])
                 else:
                     pin(value.dims[i], "written at indices")
+                    pin(x.dims[i], "written at indices")
         return call.make(x.dims)
     if call.name in ("index_add", "index_copy") and source is not None and source.rank == x.rank:
         at = positive(call["dim"], x.rank)

@@ -15,7 +15,11 @@ def _norm(call: Call, x: Value, tied: list[tuple[int, Value | None]]) -> Result:
     weight, bias = call["weight"], call["bias"]
     further = [call[name] for name in ("running_mean", "running_var")]
     operands = tuple(v for v in (x, weight, bias, *further) if v is not None)
-    details = {"weight": weight, "shifts": [v for v in (bias, *further) if v is not None]}
+    details = {
+        "weight": weight,
+        "bias": bias,
+        "shifts": [v for v in (bias, *further) if v is not None],
+    }
     value = call.make(x.dims, operands, draw=Draw("norm", operands, details))
     if len(call.shapes) == 1:
         return value

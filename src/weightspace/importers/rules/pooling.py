@@ -12,15 +12,17 @@ _adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d
 upsample_nearest1d upsample_nearest2d upsample_nearest3d upsample_linear1d upsample_bilinear2d
 upsample_bicubic2d upsample_trilinear3d _upsample_bilinear2d_aa _upsample_bicubic2d_aa
 _upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d
-fractional_max_pool2d max_unpool2d"""
+fractional_max_pool2d max_unpool2d max_unpool3d"""
 
 
 @rule(*_LOCAL.split())
 def local(call: Call) -> Result:
     """A function of neighbourhoods, the same for every channel."""
     x = call.first
-    spatial = int(call.name.split("d")[-2][-1]) if call.name[-2:] != "1d" else 1
-    spatial = next((n for n in (1, 2, 3) if f"{n}d" in call.name), spatial)
+    spatial = next(n for n in (1, 2, 3) if f"{n}d" in call.name)
+    if "unpool" in call.name:  # every channel is put back at places of its own
+        for dim, other in zip(x.dims[:-spatial], call.tensors[1].dims[:-spatial], strict=True):
+            unify(dim, other)
     results: list[Value | None] = []
     for output, shape in enumerate(call.shapes):
         assert shape is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weightspace.importers.atoms import Atom, Dim, Product, concat, find, pin, place, size_of, unify
+from weightspace.importers.atoms import Atom, Dim, Product, concat, find, leaves, place, unify
 from weightspace.importers.call import Call, Result, rule
 from weightspace.importers.value import Draw, Value
 
@@ -26,20 +26,22 @@ def recurrent(call: Call) -> Result:
     current = x.dims[-1]
     steps = []
     ends: list[Dim] = []
+    cells: list[Dim] = []
     for _ in range(layers):
         outs = []
         for _ in range(directions):
             own, params = params[:per], params[per:]
-            out = _cell(own, current, gates, biased=call["has_biases"])
+            out, cell = _cell(own, current, gates, biased=call["has_biases"])
             steps.append((tuple(own), current, out))
             outs.append(out)
+            cells.append(cell)
         ends.extend(outs)
         current = outs[0] if directions == 1 else concat(outs)
-    return _results(call, x, current, ends, states, steps)
+    return _results(call, x, current, (ends, cells), states, steps)
 
 
-def _cell(params: list[Value], source: Dim, gates: int, *, biased: bool) -> Dim:
-    """Tie one cell's tensors; its output dimension."""
+def _cell(params: list[Value], source: Dim, gates: int, *, biased: bool) -> tuple[Dim, Dim]:
+    """Tie one cell's tensors; its output dimension and that of its hidden neurons."""
     w_ih, w_hh = params[:2]
     hidden: Dim = (Atom(w_ih.shape[0] // gates),)
     rows = (*place(gates, "gates"), *hidden)
@@ -50,10 +52,10 @@ def _cell(params: list[Value], source: Dim, gates: int, *, biased: bool) -> Dim:
     projection = params[-1] if len(params) > 2 + len(biases) else None
     if projection is None:
         unify(w_hh.dims[1], hidden)
-        return hidden
+        return hidden, hidden
     unify(projection.dims[1], hidden)
     unify(w_hh.dims[1], projection.dims[0])
-    return projection.dims[0]
+    return projection.dims[0], hidden
 
 
 def _bind(dim: Dim, rows: Dim) -> None:
@@ -66,10 +68,10 @@ def _bind(dim: Dim, rows: Dim) -> None:
 
 
 def _results(  # noqa: PLR0917
-    call: Call, x: Value, current: Dim, ends: list[Dim], states: list[Value],
+    call: Call, x: Value, current: Dim, kinds: tuple[list[Dim], list[Dim]], states: list[Value],
     steps: list[tuple[tuple[Value, ...], Dim, Dim]],
 ) -> Result:  # fmt: skip
-    """Outputs of every step, and the last states."""
+    """Outputs of every step, and the last states: of outputs, and of an LSTM's cells."""
     inputs = [v for v in call.tensors if v.kind != "constant"] or list(call.tensors)
     details = {"steps": steps}
     shape = call.shapes[0]
@@ -82,22 +84,18 @@ def _results(  # noqa: PLR0917
         if output not in call.used:
             results.append(None)
             continue
-        same = all(size_of(end) == shape[-1] for end in ends)
-        for end in ends[1:]:
-            if same:
-                unify(ends[0], end)
+        own = kinds[output - 1]
+        for end in own[1:]:
+            unify(own[0], end)
         batch = [x.dims[0 if call["batch_first"] else 1]] if x.rank == 3 else []
-        dims = [place(shape[0], "layers"), *batch, ends[0]]
-        if size_of(ends[0]) != shape[-1]:
-            for end in ends:
-                pin(end, "states of a projected cell")
-            dims[-1] = place(shape[-1], "cell states")
+        dims = [place(shape[0], "layers"), *batch, own[0]]
         first = results[0]
         assert first is not None
         results.append(call.make(dims, inputs, draw=Draw("pass", (first,)), output=output))
-    for state in states:
-        if state.rank and any(size_of(state.dims[-1]) == size_of(end) for end in ends):
-            for end in ends:
-                if size_of(end) == size_of(state.dims[-1]) and state.kind != "constant":
-                    unify(state.dims[-1], end)
+    for state, own in zip(states, kinds, strict=False):
+        # Zeros at the start are alike for all neurons of all layers and tie nothing.
+        alike = state.kind == "constant" and not any(leaf.pin for leaf in leaves(state.dims[-1]))
+        if not alike:
+            for end in own:
+                unify(state.dims[-1], end)
     return tuple(results)
