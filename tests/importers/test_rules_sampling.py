@@ -77,3 +77,21 @@ def test_a_check_draws_the_same_numbers_in_every_run_and_leaves_the_generator() 
     before = torch.random.get_rng_state()
     assert graph.symmetry.check(net, x).max_relative_change == 0
     assert torch.equal(torch.random.get_rng_state(), before)
+
+
+class Cached(nn.Module):
+    """A layer whose result is appended to a cache that starts empty."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(3, 8), nn.Linear(8, 2)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        nothing = x.new_zeros(len(x), 0, 8)
+        cache = torch.cat([nothing, nothing], dim=1)
+        hidden = torch.cat([cache, torch.tanh(self.first(x))], dim=1)
+        return self.last(hidden), cache
+
+
+def test_empty_values_are_passed_over_where_values_are_joined() -> None:
+    assert groups(faithful(Cached(), torch.randn(2, 4, 3))) == ["8"]

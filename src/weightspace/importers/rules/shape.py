@@ -256,7 +256,10 @@ def split(call: Call) -> Result:
 @rule("cat", "concat", "concatenate")
 def cat(call: Call) -> Result:
     """A sum of segments along one dimension; the others are tied."""
-    full = [v for v in call.tensors if len(v.shape) == len(call.shape) and 0 not in v.shape]
+    alike = [v for v in call.tensors if len(v.shape) == len(call.shape)]
+    full = [v for v in alike if 0 not in v.shape]
+    if not full:
+        return call.make([place(size, "empty") for size in call.shape], alike)
     at = positive(call["dim"] or 0, len(call.shape))
     dims: list[Dim] = []
     for i in range(len(call.shape)):
