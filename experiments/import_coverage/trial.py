@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.utils import _pytree as pytree
 
 import weightspace
 from weightspace.errors import TraceError
@@ -126,8 +127,13 @@ def stir(module: nn.Module, seed: int = 0) -> nn.Module:
 
 def describe(inputs: Any) -> str:
     """The shapes of the inputs."""
-    items = inputs.items() if isinstance(inputs, dict) else enumerate(inputs)
-    return ", ".join(f"{k}{tuple(v.shape)}" for k, v in items if isinstance(v, torch.Tensor))
+    named = pytree.tree_flatten_with_path(inputs)[0]
+    return ", ".join(
+        f"{'.'.join(str(getattr(key, 'key', getattr(key, 'idx', key))) for key in path)}"
+        f"{tuple(value.shape)}"
+        for path, value in named
+        if isinstance(value, torch.Tensor)
+    )
 
 
 def _same(one: torch.Tensor, two: torch.Tensor) -> bool:
@@ -143,6 +149,4 @@ def _double(inputs: Any) -> Any:
             return value.double()
         return value
 
-    if isinstance(inputs, dict):
-        return {key: convert(value) for key, value in inputs.items()}
-    return tuple(convert(value) for value in inputs)
+    return pytree.tree_map(convert, inputs)
