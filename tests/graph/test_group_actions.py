@@ -163,7 +163,7 @@ class Tied(nn.Module):
         super().__init__()
         self.a, self.b, self.c = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 2)
         self.b.weight = self.a.weight
-        self.drop = nn.Dropout(0.9)
+        self.drop = nn.Dropout(0.5)
 
     def forward(self, x: Tensor) -> Tensor:
         y: Tensor = self.c(self.drop(F.relu(self.a(x))))
@@ -192,6 +192,21 @@ def test_a_check_sees_every_output_and_every_nan() -> None:
     assert largest_change([one], [torch.tensor([1.0, math.nan])]) == math.inf
     assert largest_change([torch.tensor([1.0, math.inf])], [torch.tensor([1.0, math.inf])]) == 0
     assert largest_change([torch.zeros(2)], [torch.full((2,), 1e-3)]) == pytest.approx(1e-3)
+
+
+class Weighted(nn.Sequential):
+    """The same tensors as a plain stack, but its neurons are told apart."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self[1](self[0](x) * torch.arange(1.0, 5.0))
+        return y
+
+
+def test_a_check_runs_the_module_with_the_moved_tensors() -> None:
+    parts, x = (nn.Linear(3, 4), nn.Linear(4, 2)), torch.randn(3, 3)
+    graph = from_module(nn.Sequential(*parts), x)
+    assert graph.symmetry.check(nn.Sequential(*parts), x).max_relative_change < 1e-5
+    assert graph.symmetry.check(Weighted(*parts), x).max_relative_change > 1e-2
 
 
 def test_outputs_count_as_nodes_without_activation_and_have_own_positions() -> None:
