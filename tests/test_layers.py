@@ -18,6 +18,7 @@ LAYERS = [
     "importers",
     "nn",
     "models",
+    "testing",
     "relational",
     "zoo",
     "align",
