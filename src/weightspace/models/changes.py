@@ -9,8 +9,10 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from weightspace.errors import ModelError
 from weightspace.models.requirements import Requirements
 from weightspace.models.trunk import Changes, ChangesHead
+from weightspace.nn.deferred_film import DeferredEdges
 from weightspace.nn.edge_maps import DirectedMap
 from weightspace.nn.networks import Networks
 
@@ -20,12 +22,13 @@ class GraphState(NamedTuple):
 
     Args:
         nodes: the states of all nodes.
-        edges: the states of all edges, along and against, before the map ``written``.
+        edges: the states of all edges, along and against, before the map ``written``; stored
+            wherever networks are edited.
         written: the linear map that the edges' last writer left to its readers.
     """
 
     nodes: Float[Tensor, "nodes d"]
-    edges: Float[Tensor, "two edges d"]
+    edges: Float[Tensor, "two edges d"] | DeferredEdges
     written: DirectedMap
 
 
@@ -57,6 +60,13 @@ class GraphChanges(ChangesHead):
         targets = arrangement.at_targets(self.target(state.nodes))
         sources = arrangement.at_sources(self.source(state.nodes))
         written = state.written.weight
+        if not isinstance(state.edges, Tensor):
+            raise ModelError(
+                "executor",
+                expected="'stored' edge states for an edit",
+                found="'deferred'",
+                hint="Edit networks of this size with ng-gnn-linear.",
+            )
         weight = torch.cat([self.along.weight @ written[0], self.against.weight @ written[1]], 1)
         bias = self.along(state.written.bias[0]) + self.against(state.written.bias[1])
         both = F.linear(torch.cat(list(state.edges), dim=-1), weight, bias)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import nn
@@ -11,8 +11,11 @@ from weightspace.errors import DataError, ModelError
 from weightspace.graph import Batch, MixedGraph, NeuralGraph, Normalisation
 from weightspace.models.canonical import canonical_batch
 from weightspace.models.trunk import Option, Prepared, Trunk
-from weightspace.nn.networks import Networks
+from weightspace.nn.networks import Executor, Networks
 from weightspace.nn.normaliser import Normaliser
+
+MOST_STORED_BYTES = 4 << 30
+"""Edge states that predictors store by themselves; more are found again when they are read."""
 
 
 class Read(NamedTuple):
@@ -56,8 +59,14 @@ class Metanetwork(nn.Module):
         self.trunk.fit(mixed)
         self.normaliser.fit(self.trunk.prepare(mixed).batch)
 
-    def read(self, batch: Batch) -> Read:
+    def read(self, batch: Batch, *, executor: Executor | Literal["auto"] = "stored") -> Read:
         """Read networks.
+
+        Args:
+            batch: the networks.
+            executor: whether the trunk stores its edge states or finds them again wherever it
+                reads them, several times slower but in bounded memory; ``"auto"`` stores at
+                most :data:`MOST_STORED_BYTES`. The numbers are the same.
 
         Raises:
             ModelError: they cannot be read by this model.
@@ -66,7 +75,11 @@ class Metanetwork(nn.Module):
         canonical = self._canonical(self._checked(batch))
         inner = self.trunk.prepare(canonical.batch)
         prepared = Prepared(inner.batch, lambda x: canonical.restore(inner.restore(x)))
-        networks = Networks(prepared.batch, self.normaliser)
+        networks = Networks(prepared.batch, self.normaliser, "stored")
+        if executor == "auto" and self.trunk.edge_state_bytes(networks) > MOST_STORED_BYTES:
+            executor = "deferred"
+        if executor == "deferred":
+            networks = Networks(prepared.batch, self.normaliser, "deferred")
         return Read(networks, self.trunk(networks), prepared)
 
     def _checked(self, batch: Batch) -> MixedGraph:

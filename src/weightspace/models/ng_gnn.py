@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -11,11 +12,14 @@ from weightspace.models.readouts import OutputNodes
 from weightspace.models.requirements import Requirements
 from weightspace.models.trunk import ChangesHead, Option, Readout, Trunk
 from weightspace.nn.arrangement import Arrangement
+from weightspace.nn.deferred_film import DeferredEdges
 from weightspace.nn.edge_maps import DirectedMap
 from weightspace.nn.edge_update import EdgeUpdate
 from weightspace.nn.encode import EdgeEncoder, NodeEncoder, ProbeEncoder
 from weightspace.nn.networks import Networks
 from weightspace.nn.pna import PNALayer
+
+Edges = Tensor | DeferredEdges
 
 
 class NGGNNLayer(nn.Module):
@@ -38,22 +42,25 @@ class NGGNNLayer(nn.Module):
         self,
         arrangement: Arrangement,
         nodes: Float[Tensor, "nodes d"],
-        edges: Float[Tensor, "two edges d"],
+        edges: Edges,
         written: DirectedMap,
-    ) -> tuple[Tensor, Tensor, DirectedMap]:
+    ) -> tuple[Tensor, Edges, DirectedMap]:
         """Update node and edge states.
 
         Args:
             arrangement: of the batch.
             nodes: the states of all nodes.
-            edges: the edges' states before the map ``written``.
+            edges: the edges' states before the map ``written``, stored or deferred.
             written: the linear map the edges' last writer left to its readers.
 
         Returns:
             New nodes, new edges, and the map that their writer leaves.
         """
         nodes = self.messages(arrangement, nodes, edges, written)
-        edges = self.update(arrangement, nodes, edges, written)
+        if isinstance(edges, Tensor):
+            edges = self.update(arrangement, nodes, edges, written)
+        else:
+            edges = edges.updated(self.update, nodes, written)
         nodes = F.dropout(F.silu(self.norm(nodes)), self.dropout, self.training)
         return nodes, edges, DirectedMap.of(self.update.out)
 
@@ -128,6 +135,12 @@ class NGGNN(Trunk):
         for layer in self.layers:
             nodes, edges, written = layer(arrangement, nodes, edges, written)
         return GraphState(self.last(arrangement, nodes, edges, written), edges, written)
+
+    def edge_state_bytes(self, networks: Networks) -> int:
+        """What storing the edge states takes, for the gradient too if it is wanted."""
+        kept = len(self.layers) + 2 if torch.is_grad_enabled() else 2
+        one = networks.arrangement.edge_count * self.width * self.last.out.weight.element_size()
+        return 2 * kept * one
 
     def make_readout(self) -> Readout:
         """The output nodes' states through an MLP."""

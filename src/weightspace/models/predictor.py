@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from weightspace.graph import Batch
 from weightspace.models.metanetwork import Metanetwork
 from weightspace.models.trunk import Trunk
+from weightspace.nn.networks import Executor
 
 
 class Predictor(Metanetwork):
@@ -31,9 +34,16 @@ class Predictor(Metanetwork):
         self.readout = trunk.make_readout()
         self.last = nn.Linear(self.readout.width, outputs)
 
-    def embed(self, batch: Batch) -> Float[Tensor, "batch d"]:
-        """Read the networks: a vector each, before the last linear map."""
-        read = self.read(batch)
+    def embed(
+        self, batch: Batch, *, executor: Executor | Literal["auto"] = "auto"
+    ) -> Float[Tensor, "batch d"]:
+        """Read the networks: a vector each, before the last linear map.
+
+        Args:
+            batch: the networks.
+            executor: see :meth:`~weightspace.models.Metanetwork.read`.
+        """
+        read = self.read(batch, executor=executor)
         embedding: Tensor = self.readout(read.networks, read.state)
         return embedding
 
@@ -42,6 +52,8 @@ class Predictor(Metanetwork):
         result: Tensor = self.last(embedding)
         return result
 
-    def forward(self, batch: Batch) -> Float[Tensor, "batch outputs"]:
-        """Read the networks: an output vector each."""
-        return self.head(self.embed(batch))
+    def forward(
+        self, batch: Batch, *, executor: Executor | Literal["auto"] = "auto"
+    ) -> Float[Tensor, "batch outputs"]:
+        """Read the networks: an output vector each. See :meth:`embed`."""
+        return self.head(self.embed(batch, executor=executor))

@@ -101,6 +101,10 @@ class Trunk(nn.Module, ABC):
     def make_changes(self) -> ChangesHead:
         """A new module that turns the state into changes of all parameters."""
 
+    def edge_state_bytes(self, networks: Networks) -> int:
+        """How many bytes of edge states the trunk would store; 0 if it cannot defer them."""
+        return 0
+
     def check(self, spec: GraphSpec) -> None:
         """Check that networks of a spec can be read.
 

@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from weightspace.graph import ACTIVATION_COUNT, ChainRunner
+from weightspace.nn.deferred_film import DeferredEdges
 from weightspace.nn.edge_maps import DirectedMap
 from weightspace.nn.fourier import FourierLinear
 from weightspace.nn.networks import Networks
@@ -145,19 +146,25 @@ class EdgeEncoder(nn.Module):
         self.value = FourierLinear(channels, width, frequencies=frequencies, sigma=sigma)
         self.directions = nn.Linear(3 * width, width)
 
-    def forward(self, networks: Networks) -> tuple[Float[Tensor, "two edges d"], DirectedMap]:
+    def forward(
+        self, networks: Networks
+    ) -> tuple[Float[Tensor, "two edges d"] | DeferredEdges, DirectedMap]:
         """Encode the edges.
 
         Returns:
-            The states ``e_ij``, the same in both directions, and the map to the first states,
-            left to their readers.
+            The states ``e_ij``, the same in both directions, stored or deferred as the networks
+            say, and the map to the first states, left to their readers.
         """
-        values = [
-            self.value(networks.edge_features(run), self.sizes.edge_channels(run.layout))
-            for run in networks.arrangement.runs
-        ]
-        states = values[0] if len(values) == 1 else torch.cat(values)
         along, against, both = self.directions.weight.chunk(3, dim=1)
         weight = torch.stack([along + both, against + both])
         written = DirectedMap(weight, torch.stack([self.directions.bias] * 2))
+        runs = networks.arrangement.runs
+        channels = [self.sizes.edge_channels(run.layout) for run in runs]
+        if networks.executor == "deferred":
+            return DeferredEdges.of(networks, self.value, channels), written
+        values = [
+            self.value(networks.edge_features(run), own)
+            for run, own in zip(runs, channels, strict=True)
+        ]
+        states = values[0] if len(values) == 1 else torch.cat(values)
         return states.expand(2, *states.shape), written

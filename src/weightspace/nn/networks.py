@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -15,6 +16,9 @@ from weightspace.nn.arrangement import Arrangement, Run
 from weightspace.nn.arranging import arrange
 from weightspace.nn.normaliser import Normaliser
 
+Executor = Literal["stored", "deferred"]
+"""Whether states of edges are stored, or found again wherever they are read."""
+
 
 @dataclass(frozen=True, eq=False)
 class Networks:
@@ -23,6 +27,7 @@ class Networks:
     Args:
         own: with their own weights, for models that also run them.
         given: with normalised weights, or what normalises them.
+        executor: how models that have edge states keep them; the numbers are the same.
 
     Raises:
         StateError: the networks are normalised already, or of another spec than the normaliser's.
@@ -30,6 +35,7 @@ class Networks:
 
     own: MixedGraph
     given: MixedGraph | Normaliser
+    executor: Executor = "stored"
 
     def __post_init__(self) -> None:
         if self.normalisation is not None:

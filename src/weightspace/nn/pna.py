@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from weightspace.nn.arrangement import Arrangement
+from weightspace.nn.deferred_film import DeferredEdges
 from weightspace.nn.edge_maps import DirectedMap
 from weightspace.nn.film import film_aggregate
 
@@ -41,7 +42,7 @@ class PNALayer(nn.Module):
         self,
         arrangement: Arrangement,
         nodes: Float[Tensor, "nodes d"],
-        edges: Float[Tensor, "two edges d"],
+        edges: Float[Tensor, "two edges d"] | DeferredEdges,
         written: DirectedMap,
     ) -> Float[Tensor, "nodes d"]:
         """Update the node states.
@@ -49,17 +50,16 @@ class PNALayer(nn.Module):
         Args:
             arrangement: of the batch.
             nodes: the states of all nodes.
-            edges: the edges' states before the map ``written``.
+            edges: the edges' states before the map ``written``, stored or deferred.
             written: the linear map that the edges' last writer left to its readers.
         """
         receive, send = self.message.weight.chunk(2, dim=1)
-        found = film_aggregate(
-            arrangement,
-            edges,
-            DirectedMap.of(self.film).after(written),
-            F.linear(nodes, receive, self.message.bias),
-            F.linear(nodes, send),
-        )
+        film = DirectedMap.of(self.film).after(written)
+        ends = F.linear(nodes, receive, self.message.bias), F.linear(nodes, send)
+        if isinstance(edges, Tensor):
+            found = film_aggregate(arrangement, edges, film, *ends)
+        else:
+            found = edges.film_aggregate(film, *ends)
         degrees = arrangement.degrees.to(nodes)
         plain = found.statistics(degrees.clamp_min(1))
         amplified = plain * (torch.log(degrees + 1) / self.delta)
