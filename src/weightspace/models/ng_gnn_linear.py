@@ -12,8 +12,9 @@ from weightspace.models.readouts import OutputNodes
 from weightspace.models.requirements import Requirements
 from weightspace.models.trunk import ChangesHead, Option, Readout, Trunk
 from weightspace.nn.encode import NodeEncoder
+from weightspace.nn.lifted_products import lifted_products
 from weightspace.nn.lifts import Lifting
-from weightspace.nn.linear_messages import LiftedEdges, LinearLayer
+from weightspace.nn.linear_messages import LiftedEdges, LinearLayer, Products
 from weightspace.nn.networks import Networks
 
 
@@ -46,6 +47,11 @@ class NGGNNLinear(Trunk):
         sigma: the deviation of those frequencies.
         lifts: names of :data:`weightspace.nn.lifts.LIFTS` with spaces between.
 
+    Attributes:
+        products: what multiplies lifted weights with states, such as a
+            :class:`~weightspace.nn.product_cache.ProductCache` that remembers networks; computes
+            everything if None. Not saved with the model.
+
     >>> from weightspace.graph import chain_spec
     >>> from weightspace.models import Requirements
     >>> NGGNNLinear(Requirements.of([chain_spec([2, 4, 1])])).options["lifts"]
@@ -74,6 +80,7 @@ class NGGNNLinear(Trunk):
         }
         self.width = width
         self.lifting = Lifting.of(lifts)
+        self.products: Products | None = None
         self.nodes = NodeEncoder(requirements, width=width, frequencies=frequencies, sigma=sigma)
         self.layers = nn.ModuleList(
             LinearLayer(
@@ -93,7 +100,7 @@ class NGGNNLinear(Trunk):
 
     def forward(self, networks: Networks) -> LinearState:
         """Read networks: node states after the last layer."""
-        edges = LiftedEdges.of(networks, self.lifting)
+        edges = LiftedEdges.of(networks, self.lifting, products=self.products or lifted_products)
         channels = [self.requirements.edge_channels(r.layout) for r in networks.arrangement.runs]
         nodes = self.nodes(networks)
         for layer in self.layers:
