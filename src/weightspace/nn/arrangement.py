@@ -83,8 +83,8 @@ class Run:
     edges: slice
     target: Rows
     source: Rows
-    at_target: slice
-    at_source: slice
+    at_target: Rows
+    at_source: Rows
     members: tuple[Member, ...]
     layout: tuple[int, ...]
 
@@ -92,6 +92,21 @@ class Run:
     def shape(self) -> tuple[int, int, int]:
         """Lead, targets, sources."""
         return self.lead, self.targets, self.sources
+
+    def with_next(self, run: Run) -> Run:
+        """This run and the next, of equal targets and sources, as one of any layout."""
+        return Run(
+            lead=self.lead + run.lead,
+            targets=self.targets,
+            sources=self.sources,
+            edges=slice(self.edges.start, run.edges.stop),
+            target=_joined(self.target, run.target),
+            source=_joined(self.source, run.source),
+            at_target=_joined(self.at_target, run.at_target),
+            at_source=_joined(self.at_source, run.at_source),
+            members=self.members + run.members,
+            layout=(),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +154,7 @@ class Arrangement:
     @property
     def received_count(self) -> int:
         """Rows of the buffer of received values."""
-        return int(self.runs[-1].at_source.stop) if self.runs else 0
+        return sum(self._received_starts.values())
 
     @property
     def network_count(self) -> int:
@@ -292,7 +307,30 @@ class Arrangement:
         return torch.cat(merged)
 
     @cached_property
+    def bundles(self) -> tuple[Run, ...]:
+        """The runs with those of equal targets and sources joined, whatever their layouts.
+
+        For what works on edge states, which have no layout: fewer and larger steps.
+        """
+        bundles: list[Run] = []
+        for run in self.runs:
+            if len(self.specs) > 1 and bundles and bundles[-1].shape[1:] == run.shape[1:]:
+                bundles[-1] = bundles[-1].with_next(run)
+            else:
+                bundles.append(run)
+        return tuple(bundles)
+
+    @cached_property
     def _received_starts(self) -> dict[int, int]:
         """The first row and the length of each run's received values, in order."""
         ranges = [rows for run in self.runs for rows in (run.at_target, run.at_source)]
-        return {rows.start: rows.stop - rows.start for rows in ranges}
+        return {r.start: r.stop - r.start for r in ranges if isinstance(r, slice)}
+
+
+def index_of(rows: Rows) -> Int[Tensor, " rows"]:
+    """Rows as indices."""
+    return torch.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
+
+
+def _joined(first: Rows, second: Rows) -> Rows:
+    return torch.cat([index_of(first), index_of(second)])

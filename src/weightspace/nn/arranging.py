@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import torch
-from torch import Tensor
 
 from weightspace.graph import EdgeBlock, GraphSpec, MixedGraph
-from weightspace.nn.arrangement import Arrangement, Inflow, Member, Rows, Run, Section
+from weightspace.nn.arrangement import Arrangement, Inflow, Member, Rows, Run, Section, index_of
 from weightspace.nn.plan import End, plan_of
 
 
@@ -68,13 +68,15 @@ def _runs(
     specs: tuple[GraphSpec, ...], counts: tuple[int, ...], starts: dict[tuple[int, int], int]
 ) -> tuple[tuple[Run, ...], Received]:
     """Sort blocks into runs, and note where each node set finds what it receives."""
-    groups: dict[tuple[object, ...], list[Member]] = {}
+    groups: dict[tuple[Any, ...], list[Member]] = {}
     for part, (spec, count) in enumerate(zip(specs, counts, strict=True)):
         for i, block in enumerate(spec.blocks):
             shape, layout = spec.shape_of(block), feature_layout(spec, block)
             # Blocks of a single spec stay apart: their ends are ranges then, not indices.
             key = (i,) if len(specs) == 1 else (shape.targets, shape.sources, layout)
             groups.setdefault(key, []).append(Member(part, i, count))
+    if len(specs) > 1:
+        groups = dict(sorted(groups.items(), key=lambda item: item[0][:2]))
     runs: list[Run] = []
     received: Received = {}
     edge, row = 0, 0
@@ -130,7 +132,7 @@ def _end_rows(
         else:
             grid = torch.arange(start, start + total).view(member.count, *end.sizes)
             rows.append(grid.permute(0, *(place + 1 for place in end.order)).flatten())
-    return rows[0] if len(rows) == 1 else torch.cat([_index(r) for r in rows])
+    return rows[0] if len(rows) == 1 else torch.cat([index_of(r) for r in rows])
 
 
 def _in_node_order(end: End, count: int, start: int, total: int) -> Rows:
@@ -152,7 +154,7 @@ def _inflows(sections: tuple[Section, ...], received: Received, single: bool) ->
             return
         lists = [received.get((s.part, s.place), []) for s in waiting]
         parts = tuple(
-            rows[0] if single else torch.cat([_index(r) for r in rows])
+            rows[0] if single else torch.cat([index_of(r) for r in rows])
             for rows in zip(*lists, strict=True)
         )
         inflows.append(Inflow(slice(waiting[0].start, waiting[-1].rows.stop), parts))
@@ -167,7 +169,3 @@ def _inflows(sections: tuple[Section, ...], received: Received, single: bool) ->
         waiting.append(section)
     finish()
     return tuple(inflows)
-
-
-def _index(rows: Rows) -> Tensor:
-    return torch.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows

@@ -14,7 +14,7 @@ from torch.autograd.function import once_differentiable
 from weightspace.nn.arrangement import Arrangement
 from weightspace.nn.edge_maps import DirectedMap
 from weightspace.nn.fusion import compiled, fusing
-from weightspace.nn.pieces import Buffers, Ends, directions
+from weightspace.nn.pieces import Buffers, Ends, bundled_directions
 
 
 class EdgeUpdate(nn.Module):
@@ -81,7 +81,7 @@ class _EdgeSilu(Function):
         width = weight.shape[1]
         result = edges.new_empty(2, arrangement.edge_count, width)
         silu = compiled(_fused_silu) if fusing() else _silu
-        for way in directions(arrangement):
+        for way in bundled_directions(arrangement):
             ends = Ends.of(way, receivers, senders)
             for piece in way.pieces(width):
                 rows = result[way.index, piece.edges]
@@ -101,7 +101,7 @@ class _EdgeSilu(Function):
         d_weight, d_bias = torch.zeros_like(weight), torch.zeros_like(bias)
         d_receivers, d_senders = torch.zeros_like(receivers), torch.zeros_like(senders)
         backward = compiled(_fused_backward) if fusing() else _backward
-        for way in directions(ctx.arrangement):
+        for way in bundled_directions(ctx.arrangement):
             ends, d_ends = Ends.of(way, receivers, senders), Ends.empty(way, receivers)
             buffers = Buffers(way, width, like=receivers)
             for piece in buffers.pieces:

@@ -19,7 +19,7 @@ from torch.autograd.function import once_differentiable
 from weightspace.nn.arrangement import Arrangement
 from weightspace.nn.edge_maps import DirectedMap
 from weightspace.nn.fusion import compiled, fusing
-from weightspace.nn.pieces import Buffers, Ends, directions
+from weightspace.nn.pieces import Buffers, Ends, bundled_directions
 
 
 class Aggregate(NamedTuple):
@@ -84,9 +84,9 @@ class _FilmAggregate(Function):
         width = receivers.shape[-1]
         outputs = tuple(receivers.new_empty(arrangement.received_count, width) for _ in range(4))
         aggregate = compiled(_fused_aggregate) if fusing() else _aggregate
-        for way in directions(arrangement):
+        for way in bundled_directions(arrangement):
             ends = Ends.of(way, receivers, senders)
-            found = [output[way.received].view(way.run.lead, -1, width) for output in outputs]
+            found = [way.room(output) for output in outputs]
             buffers = Buffers(way, 2 * width, like=receivers)
             for piece in buffers.pieces:
                 modulation = buffers.rows(0, piece, 2 * width)
@@ -103,8 +103,10 @@ class _FilmAggregate(Function):
                     way.over,
                     *(way.dense(buffers.rows(i, piece, width)) for i in (1, 2)),
                 )
-                for output, result in zip(found, results, strict=True):
-                    output[piece.lead].copy_(result)
+                for room, result in zip(found, results, strict=True):
+                    room[piece.lead].copy_(result)
+            for room, output in zip(found, outputs, strict=True):
+                way.deliver(room, output)
         ctx.save_for_backward(edges, weight, bias, receivers, senders)
         ctx.arrangement = arrangement
         return outputs
@@ -118,12 +120,9 @@ class _FilmAggregate(Function):
         d_weight, d_bias = torch.zeros_like(weight), torch.zeros_like(bias)
         d_receivers, d_senders = torch.zeros_like(receivers), torch.zeros_like(senders)
         backward = compiled(_fused_backward) if fusing() else _backward
-        for way in directions(ctx.arrangement):
+        for way in bundled_directions(ctx.arrangement):
             ends, d_ends = Ends.of(way, receivers, senders), Ends.empty(way, receivers)
-            given = [
-                grad[way.received].view(way.run.lead, -1, width).unsqueeze(way.over)
-                for grad in grads
-            ]
+            given = [way.each(grad) for grad in grads]
             buffers = Buffers(way, 2 * width, like=receivers)
             for piece in buffers.pieces:
                 states = edges[way.index, piece.edges]

@@ -44,8 +44,33 @@ class Direction:
 
     @property
     def received(self) -> slice:
-        """The rows of the receivers in the buffer of received values."""
+        """The rows of the receivers in the buffer of received values; of a single run."""
+        rows = self._received
+        assert isinstance(rows, slice)
+        return rows
+
+    @property
+    def _received(self) -> Rows:
         return self.run.at_source if self.index else self.run.at_target
+
+    def room(self, received: Float[Tensor, "received d"]) -> Float[Tensor, "lead ends d"]:
+        """Room for what the receivers get, in its place in the buffer where it can be."""
+        rows, width = self._received, received.shape[-1]
+        if isinstance(rows, slice):
+            return received[rows].view(self.run.lead, -1, width)
+        return received.new_empty(self.run.lead, len(rows) // self.run.lead, width)
+
+    def deliver(
+        self, room: Float[Tensor, "lead ends d"], received: Float[Tensor, "received d"]
+    ) -> None:
+        """Bring what was written to :meth:`room` to its place."""
+        if isinstance(self._received, Tensor):
+            received.index_copy_(0, self._received.to(room.device), room.flatten(0, 1))
+
+    def each(self, received: Float[Tensor, "received d"]) -> Tensor:
+        """What belongs to each receiver, ready for broadcasting."""
+        rows = take(received, self._received).view(self.run.lead, -1, received.shape[-1])
+        return rows.unsqueeze(self.over)
 
     def pieces(self, width: int) -> list[Piece]:
         """Cut the run into pieces whose states of this width fit the cache."""
@@ -101,8 +126,8 @@ class Ends:
         """Take the values of a direction's ends out of the node buffer."""
         run = way.run
         at_target, at_source = (senders, receivers) if way.index else (receivers, senders)
-        target = _take(at_target, run.target).view(run.lead, run.targets, 1, -1)
-        source = _take(at_source, run.source).view(run.lead, 1, run.sources, -1)
+        target = take(at_target, run.target).view(run.lead, run.targets, 1, -1)
+        source = take(at_source, run.source).view(run.lead, 1, run.sources, -1)
         return cls(source, target) if way.index else cls(target, source)
 
     @classmethod
@@ -134,7 +159,15 @@ def directions(arrangement: Arrangement) -> Iterator[Direction]:
         yield Direction(run, 1)
 
 
-def _take(buffer: Tensor, rows: Rows) -> Tensor:
+def bundled_directions(arrangement: Arrangement) -> Iterator[Direction]:
+    """Every bundle of runs, along and against."""
+    for run in arrangement.bundles:
+        yield Direction(run, 0)
+        yield Direction(run, 1)
+
+
+def take(buffer: Tensor, rows: Rows) -> Tensor:
+    """Rows of a buffer: a view of a range, a copy of others."""
     return (
         buffer[rows] if isinstance(rows, slice) else buffer.index_select(0, rows.to(buffer.device))
     )
