@@ -4,6 +4,8 @@ from weightspace.graph.activations import ACTIVATION_COUNT, LAWS, Activation, Ac
 from weightspace.graph.axis import Axis, Mixing, Rescaling
 from weightspace.graph.binding import Factor, LeftOut, Mixed, Parameter, Piece, Span, Weighing
 from weightspace.graph.canonical import canonical_flips, canonical_signs
+from weightspace.graph.canonical_phases import canonical_phases, canonical_turns
+from weightspace.graph.canonical_scales import canonical_scales
 from weightspace.graph.chain import ChainLayer, chain_spec, layered_chain_spec
 from weightspace.graph.features import (
     activation_identities,
@@ -16,7 +18,9 @@ from weightspace.graph.mixed import Batch, MixedGraph
 from weightspace.graph.neural_graph import NeuralGraph, State, check_state
 from weightspace.graph.normalisation import Normalisation, statistics_keys
 from weightspace.graph.reordering import Reordering
+from weightspace.graph.rescaled import Freedom, Rescaled, rescaled
 from weightspace.graph.run import ChainFunction, ChainRunner
+from weightspace.graph.settling import settled_factors
 from weightspace.graph.spec import BlockShape, EdgeBlock, GraphSpec, NodeSet
 from weightspace.graph.spec_json import spec_from_dict, spec_from_json, spec_to_dict, spec_to_json
 from weightspace.graph.symmetry import GroupElement, SymmetryGroup, SymmetryReport
@@ -34,6 +38,7 @@ __all__ = [
     "ChainRunner",
     "EdgeBlock",
     "Factor",
+    "Freedom",
     "GraphSpec",
     "GraphSymmetry",
     "GroupElement",
@@ -49,6 +54,7 @@ __all__ = [
     "Parameter",
     "Piece",
     "Reordering",
+    "Rescaled",
     "Rescaling",
     "Span",
     "State",
@@ -57,7 +63,10 @@ __all__ = [
     "Weighing",
     "activation_identities",
     "canonical_flips",
+    "canonical_phases",
+    "canonical_scales",
     "canonical_signs",
+    "canonical_turns",
     "chain_spec",
     "check_state",
     "layered_chain_spec",
@@ -65,6 +74,8 @@ __all__ = [
     "match_weights",
     "position_counts",
     "position_identities",
+    "rescaled",
+    "settled_factors",
     "spec_from_dict",
     "spec_from_json",
     "spec_to_dict",
