@@ -19,6 +19,7 @@ from weightspace.models.predictor import Predictor
 from weightspace.models.registry import MODELS, Entry, make_editor, make_model
 from weightspace.models.requirements import Requirements
 from weightspace.models.saving import SavedModel, load_model, save_model
+from weightspace.models.scale_gmn import ScaleGMN
 from weightspace.models.trunk import Changes, ChangesHead, Prepared, Readout, Trunk
 
 __all__ = [
@@ -48,6 +49,7 @@ __all__ = [
     "Readout",
     "Requirements",
     "SavedModel",
+    "ScaleGMN",
     "Trunk",
     "load_model",
     "make_editor",

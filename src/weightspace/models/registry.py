@@ -20,6 +20,7 @@ from weightspace.models.ng_t import NGT
 from weightspace.models.ng_t_edges import NGTEdges
 from weightspace.models.predictor import Predictor
 from weightspace.models.requirements import Requirements
+from weightspace.models.scale_gmn import ScaleGMN
 from weightspace.models.trunk import Option, Trunk
 
 
@@ -49,6 +50,7 @@ MODELS: dict[str, Entry] = {
     "nfn-np": Entry(NFNNP, {}, "neural functional that reads any architecture"),
     "nfn-hnp": Entry(NFNHNP, {}, "neural functional for one architecture"),
     "nft": Entry(NFT, {}, "attention along rows, columns and layers of weights"),
+    "scale-gmn": Entry(ScaleGMN, {}, "message passing that knows neurons' signs and scales"),
     "flat-mlp": Entry(FlatMLP, {}, "MLP on the flattened weights, the baseline"),
     "flat-mlp-augmented": Entry(FlatMLPAugmented, {}, "flat MLP shown random orders of neurons"),
     "flat-mlp-aligned": Entry(FlatMLPAligned, {}, "flat MLP on networks aligned to one of them"),
