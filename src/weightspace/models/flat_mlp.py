@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import torch
@@ -12,6 +11,7 @@ from torch import Tensor, nn
 from weightspace.errors import ModelError
 from weightspace.models.requirements import Requirements
 from weightspace.models.trunk import Changes, ChangesHead, Option, Readout, Trunk
+from weightspace.nn.hidden_layers import hidden_layers
 from weightspace.nn.networks import Networks
 
 
@@ -54,12 +54,7 @@ class FlatMLP(Trunk):
             )
         self._options: dict[str, Option] = {"width": width, "layers": layers, "dropout": dropout}
         self.width = width
-        sizes = [requirements.values, *[width] * layers]
-        hidden = [
-            nn.Sequential(nn.Linear(a, b), nn.LayerNorm(b), nn.ReLU(), nn.Dropout(dropout))
-            for a, b in itertools.pairwise(sizes)
-        ]
-        self.hidden = nn.Sequential(*hidden)
+        self.hidden = hidden_layers(requirements.values, width, layers, dropout=dropout)
 
     @property
     def options(self) -> dict[str, Option]:

@@ -36,6 +36,9 @@ class Requirements:
         window: the largest sizes of kernels; smaller ones are centred in it.
         channels: the most feature channels of an edge that are no kernel.
         log_degree: the mean of ``log(degree + 1)`` over all nodes of the training networks.
+        neurons: the most neurons of a hidden node set.
+        incoming: the most values of one neuron: its own features and those of the connections
+            that enter it.
 
     >>> from weightspace.graph import chain_spec
     >>> Requirements.of([chain_spec([2, 32, 32, 1])]).hidden
@@ -51,6 +54,8 @@ class Requirements:
     window: tuple[int, ...]
     channels: int
     log_degree: float
+    neurons: int = 0
+    incoming: int = 0
 
     @classmethod
     def of(cls, specs: Iterable[GraphSpec]) -> Requirements:
@@ -85,6 +90,10 @@ class Requirements:
             window=_largest_window(layouts),
             channels=max([layout[1] for layout in layouts if layout[:1] == (-1,)], default=0),
             log_degree=sum(log * size for log, size in logs) / sum(size for _, size in logs),
+            neurons=max(
+                [s.nodes_in(n.name) for s in specs for n in s.of_role("hidden")], default=0
+            ),
+            incoming=max(max(incoming_values(spec)) for spec in specs),
         )
 
     @property
@@ -171,6 +180,20 @@ class Requirements:
                 "window": tuple(int(size) for size in values["window"]),
             }
         )
+
+
+def incoming_values(spec: GraphSpec) -> list[int]:
+    """The values of each node set's neurons: own features and those of entering connections.
+
+    >>> from weightspace.graph import chain_spec
+    >>> incoming_values(chain_spec([2, 4, 1]))
+    [0, 3, 5]
+    """
+    counts = {node_set.name: node_set.features for node_set in spec.node_sets}
+    for block in spec.blocks:
+        if block.pieces:
+            counts[block.target] += spec.shape_of(block).sources * block.features
+    return list(counts.values())
 
 
 def _values(spec: GraphSpec) -> int:
