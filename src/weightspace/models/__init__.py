@@ -16,10 +16,13 @@ from weightspace.models.ng_t import NGT
 from weightspace.models.ng_t_edges import NGTEdges
 from weightspace.models.pair_changes import PairChanges, PairState
 from weightspace.models.predictor import Predictor
+from weightspace.models.probe_only import ProbeOnly
 from weightspace.models.registry import MODELS, Entry, make_editor, make_model
 from weightspace.models.requirements import Requirements
+from weightspace.models.runners import ChainsRunner, ModuleRunner, Runner
 from weightspace.models.saving import SavedModel, load_model, save_model
 from weightspace.models.scale_gmn import ScaleGMN
+from weightspace.models.stat_nn import StatNN, layer_statistics
 from weightspace.models.trunk import Changes, ChangesHead, Prepared, Readout, Trunk
 
 __all__ = [
@@ -29,6 +32,7 @@ __all__ = [
     "NFT",
     "NGGNN",
     "NGT",
+    "ChainsRunner",
     "Changes",
     "ChangesHead",
     "DWSNet",
@@ -40,17 +44,22 @@ __all__ = [
     "GraphChanges",
     "GraphState",
     "Metanetwork",
+    "ModuleRunner",
     "NGGNNLinear",
     "NGTEdges",
     "PairChanges",
     "PairState",
     "Predictor",
     "Prepared",
+    "ProbeOnly",
     "Readout",
     "Requirements",
+    "Runner",
     "SavedModel",
     "ScaleGMN",
+    "StatNN",
     "Trunk",
+    "layer_statistics",
     "load_model",
     "make_editor",
     "make_model",

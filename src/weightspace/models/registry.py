@@ -19,8 +19,10 @@ from weightspace.models.ng_gnn_linear import NGGNNLinear
 from weightspace.models.ng_t import NGT
 from weightspace.models.ng_t_edges import NGTEdges
 from weightspace.models.predictor import Predictor
+from weightspace.models.probe_only import ProbeOnly
 from weightspace.models.requirements import Requirements
 from weightspace.models.scale_gmn import ScaleGMN
+from weightspace.models.stat_nn import StatNN
 from weightspace.models.trunk import Option, Trunk
 
 
@@ -54,6 +56,8 @@ MODELS: dict[str, Entry] = {
     "flat-mlp": Entry(FlatMLP, {}, "MLP on the flattened weights, the baseline"),
     "flat-mlp-augmented": Entry(FlatMLPAugmented, {}, "flat MLP shown random orders of neurons"),
     "flat-mlp-aligned": Entry(FlatMLPAligned, {}, "flat MLP on networks aligned to one of them"),
+    "stat-nn": Entry(StatNN, {}, "MLP on the statistics of each layer"),
+    "probe-only": Entry(ProbeOnly, {}, "MLP on the networks' answers to learned probes"),
 }
 
 
