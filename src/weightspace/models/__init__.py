@@ -6,7 +6,9 @@ from weightspace.models.editor import Editor
 from weightspace.models.flat_mlp import FlatMLP
 from weightspace.models.flat_mlp_aligned import FlatMLPAligned
 from weightspace.models.flat_mlp_augmented import FlatMLPAugmented
+from weightspace.models.inr2vec import Inr2Vec
 from weightspace.models.metanetwork import Metanetwork
+from weightspace.models.neuron_transformer import NeuronTransformer
 from weightspace.models.nfn_hnp import NFNHNP
 from weightspace.models.nfn_np import NFNNP
 from weightspace.models.nft import NFT
@@ -43,10 +45,12 @@ __all__ = [
     "FlatMLPAugmented",
     "GraphChanges",
     "GraphState",
+    "Inr2Vec",
     "Metanetwork",
     "ModuleRunner",
     "NGGNNLinear",
     "NGTEdges",
+    "NeuronTransformer",
     "PairChanges",
     "PairState",
     "Predictor",

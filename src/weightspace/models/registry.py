@@ -11,6 +11,8 @@ from weightspace.models.editor import Editor
 from weightspace.models.flat_mlp import FlatMLP
 from weightspace.models.flat_mlp_aligned import FlatMLPAligned
 from weightspace.models.flat_mlp_augmented import FlatMLPAugmented
+from weightspace.models.inr2vec import Inr2Vec
+from weightspace.models.neuron_transformer import NeuronTransformer
 from weightspace.models.nfn_hnp import NFNHNP
 from weightspace.models.nfn_np import NFNNP
 from weightspace.models.nft import NFT
@@ -58,6 +60,8 @@ MODELS: dict[str, Entry] = {
     "flat-mlp-aligned": Entry(FlatMLPAligned, {}, "flat MLP on networks aligned to one of them"),
     "stat-nn": Entry(StatNN, {}, "MLP on the statistics of each layer"),
     "probe-only": Entry(ProbeOnly, {}, "MLP on the networks' answers to learned probes"),
+    "inr2vec": Entry(Inr2Vec, {}, "MLP on rows of weights, the largest of each feature"),
+    "neuron-transformer": Entry(NeuronTransformer, {}, "attention among neurons with places"),
 }
 
 
