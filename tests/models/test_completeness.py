@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 
 import pytest
 import torch
@@ -61,6 +62,7 @@ def generators(spec: GraphSpec, *, ends: bool) -> Iterator[Tensor]:
                 yield matrix(element.act_graph(bases(spec)))
 
 
+@cache
 def solve(spec: GraphSpec, *, ends: bool) -> tuple[int, list[Tensor]]:
     """The dimension of ``{L : L g = g L}``: the null space of a Kronecker system."""
     found = list(generators(spec, ends=ends))

@@ -39,7 +39,7 @@ class DWSNet(SpaceTrunk):
     >>> from weightspace.models import Requirements
     >>> model = DWSNet(Requirements.of([chain_spec([2, 32, 32, 1])]))
     >>> sum(p.numel() for p in model.parameters())
-    233888
+    233696
     """
 
     def __init__(

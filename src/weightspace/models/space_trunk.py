@@ -17,7 +17,7 @@ from weightspace.models.trunk import Changes, ChangesHead, Readout, Trunk
 from weightspace.nn.arrangement import Arrangement
 from weightspace.nn.dws_layer import DWSLayer, layer_size
 from weightspace.nn.networks import Networks
-from weightspace.nn.space_pooling import Aggregate, SpacePooling
+from weightspace.nn.space_pooling import Aggregate, SpaceSummary
 from weightspace.nn.space_state import Channels, SpaceState
 from weightspace.nn.weight_space import WeightSpace
 
@@ -113,7 +113,7 @@ class SpaceReadout(Readout):
         self, channels: Channels, *, aggregate: Aggregate, width: int, layers: int
     ) -> None:
         super().__init__(width)
-        self.pooling = SpacePooling(channels, aggregate)
+        self.summary = SpaceSummary(channels, aggregate)
         sizes = [sum(channels.summary), *[width] * layers]
         self.mlp = nn.Sequential(
             *(nn.Sequential(nn.Linear(a, b), nn.ReLU()) for a, b in itertools.pairwise(sizes))
@@ -121,7 +121,7 @@ class SpaceReadout(Readout):
 
     def forward(self, networks: Networks, state: SpaceState) -> Float[Tensor, "batch width"]:
         """Pool the state."""
-        rows: Tensor = self.mlp(self.pooling(state)[1])
+        rows: Tensor = self.mlp(self.summary(state))
         return networks.in_order(rows)
 
 

@@ -49,8 +49,8 @@ class Pooling(nn.Module):
         return pooled
 
 
-class SpacePooling(nn.Module):
-    """All poolings of a state.
+class SpaceSummary(nn.Module):
+    """What lies on no axis once all is pooled, as :attr:`Channels.summary` says: invariant.
 
     Args:
         channels: of the state.
@@ -60,50 +60,83 @@ class SpacePooling(nn.Module):
     def __init__(self, channels: Channels, kind: Aggregate) -> None:
         super().__init__()
         self.space, self.kind = channels.space, kind
-
-        def one_each(widths: list[int]) -> nn.ModuleList:
-            return nn.ModuleList(Pooling(kind, width) for width in widths)
-
-        self.over_columns = one_each(channels.matrices)
-        self.over_rows = one_each(channels.matrices)
-        self.over_both = one_each(channels.matrices)
-        self.over_vectors = one_each(channels.vectors)
         tied = [
             width
             for pair, width in zip(self.space.pairs, channels.matrices, strict=True)
             if pair[0] == pair[1]
         ]
-        self.over_diagonals = one_each(tied)
+        self.over_columns = _one_each(kind, channels.matrices)
+        self.over_both = _one_each(kind, channels.matrices)
+        self.over_vectors = _one_each(kind, channels.vectors)
+        self.over_diagonals = _one_each(kind, tied)
+
+    def rows(self, state: SpaceState) -> list[Float[Tensor, "batch n c"]]:
+        """Each matrix pooled over its columns."""
+        if state.pools is not None and self.kind != "attention":
+            return [rows for rows, _ in state.pools]
+        return [over(m, 2) for m, over in zip(state.matrices, self.over_columns, strict=True)]
+
+    def diagonals(self, state: SpaceState) -> list[Float[Tensor, "batch n c"]]:
+        """The diagonals of the matrices of an axis with itself."""
+        return [
+            torch.diagonal(matrix, dim1=1, dim2=2).transpose(1, 2)
+            for matrix, pair in zip(state.matrices, self.space.pairs, strict=True)
+            if pair[0] == pair[1]
+        ]
+
+    def forward(
+        self, state: SpaceState, rows: list[Tensor] | None = None
+    ) -> Float[Tensor, "batch c"]:
+        """Pool a state.
+
+        Args:
+            state: the features.
+            rows: the matrices pooled over their columns, where they are at hand.
+        """
+        rows = self.rows(state) if rows is None else rows
+        parts = [state.scalars]
+        for values, pools in (
+            (state.vectors, self.over_vectors),
+            (rows, self.over_both),
+            (self.diagonals(state), self.over_diagonals),
+        ):
+            parts += [over(value, 1) for value, over in zip(values, pools, strict=True)]
+        return torch.cat(parts, -1)
+
+
+class SpacePooling(nn.Module):
+    """All poolings of a state: to its axes, and to none.
+
+    Args:
+        channels: of the state.
+        kind: how it is pooled.
+    """
+
+    def __init__(self, channels: Channels, kind: Aggregate) -> None:
+        super().__init__()
+        self.summary = SpaceSummary(channels, kind)
+        self.over_rows = _one_each(kind, channels.matrices)
 
     def forward(self, state: SpaceState) -> tuple[list[Tensor], Tensor]:
         """Pool a state.
 
         Returns:
-            What lies on each axis, as :meth:`Channels.ends` says, and what lies on none, as
-            :attr:`Channels.summary` says.
+            What lies on each axis, as :meth:`Channels.ends` says, and what lies on none.
         """
-        space = self.space
-        pools = state.pools
-        if pools is None or self.kind == "attention":
-            pools = [
-                (over_columns(matrix, 2), over_rows(matrix, 1))
-                for matrix, over_columns, over_rows in zip(
-                    state.matrices, self.over_columns, self.over_rows, strict=True
-                )
-            ]
+        space, rows = self.summary.space, self.summary.rows(state)
+        if state.pools is not None and self.summary.kind != "attention":
+            columns = [columns for _, columns in state.pools]
+        else:
+            columns = [over(m, 1) for m, over in zip(state.matrices, self.over_rows, strict=True)]
         ends = {axis: [part] for axis, part in zip(space.axes, state.vectors, strict=True)}
-        summary = [state.scalars]
-        summary += [
-            over(part, 1) for part, over in zip(state.vectors, self.over_vectors, strict=True)
-        ]
-        diagonals: list[Tensor] = []
-        for i, (one, other) in enumerate(space.pairs):
-            rows, columns = pools[i]
-            ends[one].append(rows)
-            ends[other].append(columns)
-            summary.append(self.over_both[i](rows, 1))
+        diagonals = iter(self.summary.diagonals(state))
+        for (one, other), of_rows, of_columns in zip(space.pairs, rows, columns, strict=True):
+            ends[one].append(of_rows)
+            ends[other].append(of_columns)
             if one == other:
-                diagonal = torch.diagonal(state.matrices[i], dim1=1, dim2=2).transpose(1, 2)
-                ends[one].append(diagonal)
-                diagonals.append(self.over_diagonals[len(diagonals)](diagonal, 1))
-        return [torch.cat(parts, -1) for parts in ends.values()], torch.cat(summary + diagonals, -1)
+                ends[one].append(next(diagonals))
+        return [torch.cat(parts, -1) for parts in ends.values()], self.summary(state, rows)
+
+
+def _one_each(kind: Aggregate, widths: list[int]) -> nn.ModuleList:
+    return nn.ModuleList(Pooling(kind, width) for width in widths)
