@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -55,6 +56,15 @@ class Noisy(nn.Module):
         return self.last(torch.tanh(hidden + torch.randn_like(hidden)))
 
 
+class Thinned(Noisy):
+    """Dropout that is never turned off."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = self.first(x)
+        kept = torch.bernoulli(hidden, p=0.5)
+        return self.last(torch.where(kept == 1, hidden, torch.zeros_like(hidden)))
+
+
 class Dithered(Noisy):
     """Noise that all hidden neurons share."""
 
@@ -67,8 +77,9 @@ def test_shared_noise_leaves_neurons_exchangeable() -> None:
     assert groups(faithful(Dithered(), torch.randn(4, 3))) == ["8"]
 
 
-def test_neurons_with_noise_of_their_own_stay() -> None:
-    assert groups(from_module(Noisy(), torch.randn(4, 3))) == []
+@pytest.mark.parametrize("net", [Noisy(), Thinned()], ids=lambda net: type(net).__name__)
+def test_neurons_with_noise_of_their_own_stay(net: nn.Module) -> None:
+    assert groups(from_module(net, torch.randn(4, 3))) == []
 
 
 def test_a_check_draws_the_same_numbers_in_every_run_and_leaves_the_generator() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weightspace.importers.atoms import Dim, fixed, free
+from weightspace.importers.atoms import Dim, fixed, free, pin, size_of
 from weightspace.importers.call import Call, Result, rule
 from weightspace.importers.value import Draw
 
@@ -22,3 +22,15 @@ def uniform(call: Call) -> Result:
 def varying(call: Call) -> Result:
     """Elements that differ: every dimension is fixed."""
     return call.make([fixed(n, "a constant") for n in call.shape], [], draw=Draw("constant"))
+
+
+@rule("bernoulli", "uniform", "exponential", "geometric", "cauchy", "log_normal", "random", "poisson",
+      "binomial", "_standard_gamma")  # fmt: skip
+def drawn(call: Call) -> Result:
+    """Random numbers drawn for each element of a tensor: no two elements get the same."""
+    for value in call.tensors:
+        for dim in value.dims:
+            pin(dim, "random numbers of its own")
+    dims = [dim if size_of(dim) == n else fixed(n, "random numbers of its own")
+            for dim, n in zip(call.first.dims, call.shape, strict=True)]  # fmt: skip
+    return call.make(dims)

@@ -16,7 +16,7 @@ bitwise_not isnan isinf isfinite clamp clamp_min clamp_max clone contiguous alia
 _to_copy to type_as dropout native_dropout lift_fresh_copy lift_fresh nan_to_num
 threshold hardshrink softshrink digamma lgamma positive logit real imag rrelu
 view_as_complex_copy conj conj_physical resolve_conj resolve_neg angle special_expit i0
-bernoulli fill sinc polar"""
+fill sinc polar"""
 
 _BINARY = """add sub rsub mul div pow remainder fmod floor_divide maximum minimum fmin fmax atan2
 eq ne lt le gt ge logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor where
