@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 _LEVELS = 256
@@ -47,6 +47,7 @@ class Kept:
         levels = words.view(torch.uint8)[: items * width].view(items, width)
         return cls(levels >= dropped, _LEVELS / (_LEVELS - dropped))
 
-    def apply_(self, values: Tensor, rows: slice) -> Tensor:
-        """Drop from rows of the buffer, in place."""
-        return values.mul_(self.mask[rows]).mul_(self.scale)
+    def factors(self, rows: slice, like: Tensor) -> Float[Tensor, "rows d"]:
+        """Ones and zeros of some rows, to be multiplied by; without the scale."""
+        # from bytes: numbers are made of them faster than of truth values
+        return self.mask[rows].view(torch.int8).to(like.dtype)

@@ -12,7 +12,17 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 from weightspace.nn.keeping import Kept
-from weightspace.nn.pair_layout import Grid, GridPiece, PairLayout, add_rows
+from weightspace.nn.pair_layout import GridPiece, PairLayout, add_rows
+from weightspace.nn.update_piece import (
+    MLPMaps,
+    NormMaps,
+    Residual,
+    ResidualGrads,
+    Step,
+    first_step,
+    last_total,
+    lift_both,
+)
 
 
 class PairUpdate(nn.Module):
@@ -54,7 +64,7 @@ class PairUpdate(nn.Module):
             pairs: the states of the pairs.
         """
         rate = self.dropout if self.training else 0.0
-        kept = [Kept.draw(*pairs.shape, rate, pairs.device) for _ in range(2)]
+        kept = [Kept.draw(pairs.shape[0], pairs.shape[1], rate, pairs.device) for _ in range(2)]
         receivers = F.linear(nodes, self.receiver.weight, self.pair.bias)
         result: Tensor = _Update.apply(  # type: ignore[no-untyped-call]
             layout,
@@ -65,36 +75,10 @@ class PairUpdate(nn.Module):
             layout.senders(self.sender(nodes)),
             *(self.pair.weight, self.out.weight, self.out.bias),
             *(self.norm.weight, self.norm.bias),
-            *(self.first.weight, self.first.bias, self.second.weight, self.second.bias),
-            *(self.last_norm.weight, self.last_norm.bias),
+            *(self.first.weight, self.second.weight, self.second.bias),
+            *(self.last_norm.weight, self.last_norm.bias, self.first.bias),
         )
         return result
-
-
-class _Maps(NamedTuple):
-    pair: Tensor
-    out: Tensor
-    out_bias: Tensor
-    norm: Tensor
-    norm_bias: Tensor
-    first: Tensor
-    first_bias: Tensor
-    second: Tensor
-    second_bias: Tensor
-    last_norm: Tensor
-    last_norm_bias: Tensor
-
-
-class _Steps(NamedTuple):
-    """What the backward pass of a piece needs."""
-
-    both: Tensor
-    lifted: Tensor
-    active: Tensor
-    norm: tuple[Tensor, Tensor, Tensor, Tensor]
-    hidden: Tensor
-    hidden_active: Tensor
-    last_norm: tuple[Tensor, Tensor, Tensor, Tensor]
 
 
 class _Update(Function):
@@ -109,133 +93,112 @@ class _Update(Function):
         senders: Tensor,
         *weights: Tensor,
     ) -> Tensor:
-        maps = _Maps(*weights)
+        steps = _Steps(_Maps(*weights), kept, eps)
         result = torch.empty_like(pairs)
+        statistics = pairs.new_empty(2, len(pairs), 1)
         for grid in layout.grids:
             ends = grid.at_receivers(receivers), grid.at_senders(senders)
             for piece in grid.pieces():
-                steps = _steps(layout, grid, piece, kept, eps, pairs, ends, maps)
-                result[piece.pairs] = steps.last_norm[1]
-        ctx.save_for_backward(pairs, receivers, senders, *weights)
+                one, two = steps.of(piece)
+                states, reverse = pairs[piece.pairs], layout.reversed_piece(grid, piece, pairs)
+                at_ends = ends[0][piece.lead, piece.rows], ends[1][piece.lead]
+                both, lifted = lift_both(states, reverse, one.maps.first, at_ends)
+                between, _ = first_step(one, states, both, lifted)
+                total = last_total(two, steps.maps.first_bias, between)[2]
+                result[piece.pairs], mean, rate = two.normed(total)
+                statistics[0, piece.pairs], statistics[1, piece.pairs] = mean, rate
+        ctx.save_for_backward(pairs, receivers, senders, statistics, *weights)
         ctx.others = layout, kept, eps
         return result
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        pairs, receivers, senders, *weights = ctx.saved_tensors
+        pairs, receivers, senders, statistics, *weights = ctx.saved_tensors
         layout, kept, eps = ctx.others
-        maps, width = _Maps(*weights), pairs.shape[1]
+        steps, width = _Steps(_Maps(*weights), kept, eps), pairs.shape[1]
         d_pairs, d_receivers, d_senders = map(torch.zeros_like, (pairs, receivers, senders))
-        d_maps = _Maps(*map(torch.zeros_like, weights))
+        grads = _Grads.like(steps.maps)
         for grid in layout.grids:
             ends = grid.at_receivers(receivers), grid.at_senders(senders)
             d_receiver, d_sender = map(torch.zeros_like, ends)
             for piece in grid.pieces():
-                steps = _steps(layout, grid, piece, kept, eps, pairs, ends, maps)
-                d_own, d_lifted = _backward(steps, grad[piece.pairs], piece, kept, maps, d_maps)
-                d_both = torch.mm(d_lifted, maps.pair)
-                d_maps.pair.addmm_(d_lifted.T, steps.both)
-                shaped = d_lifted.view(*_shape(grid, piece), -1)
+                one, two = steps.of(piece)
+                states, reverse = pairs[piece.pairs], layout.reversed_piece(grid, piece, pairs)
+                at_ends = ends[0][piece.lead, piece.rows], ends[1][piece.lead]
+                both, lifted = lift_both(states, reverse, one.maps.first, at_ends)
+                between, step = first_step(one, states, both, lifted)
+                found = last_total(two, steps.maps.first_bias, between)
+                last = Step(between, *found, *statistics[:, piece.pairs])
+                d_between, d_hidden = two.backward(grad[piece.pairs], last, grads.two)
+                grads.first_bias.add_(d_hidden.sum(0))
+                d_between.addmm_(d_hidden, two.maps.first)
+                d_own, d_lifted = one.backward(d_between, step, grads.one)
+                d_both = torch.mm(d_lifted, one.maps.first)
+                shaped = d_lifted.view(*reverse.shape[:3], -1)
                 d_receiver[piece.lead, piece.rows] = shaped.sum(2, keepdim=True)
                 d_sender[piece.lead] += shaped.sum(1, keepdim=True)
                 d_pairs[piece.pairs] += d_own.add_(d_both[:, :width])
-                against = d_both[:, width:].view(*_shape(grid, piece), width)
+                against = d_both[:, width:].view(reverse.shape)
                 layout.reversed_piece(grid, piece, d_pairs).add_(against)
             add_rows(d_receivers, grid.receiver, d_receiver.flatten(0, 2))
             add_rows(d_senders, grid.sender, d_sender.flatten(0, 2))
-        return None, None, None, d_pairs, d_receivers, d_senders, *d_maps
+        return None, None, None, d_pairs, d_receivers, d_senders, *grads.in_order
 
 
-def _steps(
-    layout: PairLayout,
-    grid: Grid,
-    piece: GridPiece,
-    kept: list[Kept | None],
-    eps: tuple[float, float],
-    pairs: Tensor,
-    ends: tuple[Tensor, Tensor],
-    maps: _Maps,
-) -> _Steps:
-    states, shape = pairs[piece.pairs], _shape(grid, piece)
-    width = states.shape[1]
-    both = states.new_empty(len(states), 2 * width)
-    both[:, :width] = states
-    both.view(*shape, -1)[..., width:] = layout.reversed_piece(grid, piece, pairs)
-    lifted = torch.mm(both, maps.pair.T)
-    lifted.view(*shape, -1).add_(ends[0][piece.lead, piece.rows]).add_(ends[1][piece.lead])
-    active = F.gelu(lifted)
-    change = torch.addmm(maps.out_bias, active, maps.out.T)
-    norm = _normed(change, states, kept[0], piece, maps.norm, maps.norm_bias, eps[0])
-    hidden = torch.addmm(maps.first_bias, norm[1], maps.first.T)
-    hidden_active = F.gelu(hidden)
-    change = torch.addmm(maps.second_bias, hidden_active, maps.second.T)
-    last = _normed(change, norm[1], kept[1], piece, maps.last_norm, maps.last_norm_bias, eps[1])
-    return _Steps(both, lifted, active, norm, hidden, hidden_active, last)
+class _Maps(NamedTuple):
+    """Parameters in the order that the function is given."""
+
+    pair: Tensor
+    out: Tensor
+    out_bias: Tensor
+    norm: Tensor
+    norm_bias: Tensor
+    first: Tensor
+    second: Tensor
+    second_bias: Tensor
+    last_norm: Tensor
+    last_norm_bias: Tensor
+    first_bias: Tensor
 
 
-def _normed(
-    change: Tensor,
-    states: Tensor,
-    kept: Kept | None,
-    piece: GridPiece,
-    weight: Tensor,
-    bias: Tensor,
-    eps: float,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Drop from a change, add the states and normalise: the sum, the result, mean and rate."""
-    if kept is not None:
-        kept.apply_(change, piece.pairs)
-    total = change.add_(states)
-    return total, *torch.native_layer_norm(total, [total.shape[1]], weight, bias, eps)
+class _Steps(NamedTuple):
+    maps: _Maps
+    kept: list[Kept | None]
+    eps: tuple[float, float]
+
+    def of(self, piece: GridPiece) -> tuple[Residual, Residual]:
+        """Both residual steps of a piece."""
+        return (
+            Residual(
+                MLPMaps(*self.maps[:3]),
+                NormMaps(*self.maps[3:5]),
+                *(self.eps[0], self.kept[0], piece.pairs),
+            ),
+            Residual(
+                MLPMaps(*self.maps[5:8]),
+                NormMaps(*self.maps[8:10]),
+                *(self.eps[1], self.kept[1], piece.pairs),
+            ),
+        )
 
 
-def _backward(
-    steps: _Steps,
-    grad: Tensor,
-    piece: GridPiece,
-    kept: list[Kept | None],
-    maps: _Maps,
-    d_maps: _Maps,
-) -> tuple[Tensor, Tensor]:
-    """The gradient of a piece's states without the first map, and that of the map's result."""
-    d_total = _norm_backward(grad, steps.last_norm, maps[9:11], d_maps[9:11])
-    d_change = d_total.clone() if kept[1] is not None else d_total
-    if kept[1] is not None:
-        kept[1].apply_(d_change, piece.pairs)
-    d_active = torch.mm(d_change, maps.second)
-    d_maps.second.addmm_(d_change.T, steps.hidden_active)
-    d_maps.second_bias.add_(d_change.sum(0))
-    d_hidden = torch.ops.aten.gelu_backward(d_active, steps.hidden)
-    d_maps.first.addmm_(d_hidden.T, steps.norm[1])
-    d_maps.first_bias.add_(d_hidden.sum(0))
-    d_between = d_total.addmm_(d_hidden, maps.first)
-    d_own = _norm_backward(d_between, steps.norm, maps[3:5], d_maps[3:5])
-    d_change = d_own.clone() if kept[0] is not None else d_own
-    if kept[0] is not None:
-        kept[0].apply_(d_change, piece.pairs)
-    d_active = torch.mm(d_change, maps.out)
-    d_maps.out.addmm_(d_change.T, steps.active)
-    d_maps.out_bias.add_(d_change.sum(0))
-    return d_own, torch.ops.aten.gelu_backward(d_active, steps.lifted)
+class _Grads(NamedTuple):
+    one: ResidualGrads
+    two: ResidualGrads
+    first_bias: Tensor
 
+    @classmethod
+    def like(cls, maps: _Maps) -> _Grads:
+        """Zeros."""
+        return cls(
+            ResidualGrads.like(MLPMaps(*maps[:3]), NormMaps(*maps[3:5])),
+            ResidualGrads.like(MLPMaps(*maps[5:8]), NormMaps(*maps[8:10])),
+            torch.zeros_like(maps.first_bias),
+        )
 
-def _norm_backward(
-    grad: Tensor,
-    norm: tuple[Tensor, Tensor, Tensor, Tensor],
-    maps: tuple[Tensor, ...],
-    d_maps: tuple[Tensor, ...],
-) -> Tensor:
-    total, _, mean, rate = norm
-    d_total, d_weight, d_bias = torch.ops.aten.native_layer_norm_backward(
-        grad, total, [total.shape[1]], mean, rate, *maps, [True, True, True]
-    )
-    d_maps[0].add_(d_weight)
-    d_maps[1].add_(d_bias)
-    result: Tensor = d_total
-    return result
-
-
-def _shape(grid: Grid, piece: GridPiece) -> tuple[int, int, int]:
-    lead, rows = piece.lead, piece.rows
-    return lead.stop - lead.start, rows.stop - rows.start, grid.senders
+    @property
+    def in_order(self) -> tuple[Tensor, ...]:
+        """The gradients in the order of :class:`_Maps`."""
+        one, two = self.one, self.two
+        return (*one.maps, *one.norm, *two.maps, *two.norm, self.first_bias)

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from weightspace.nn.pair_layout import PairLayout
-from weightspace.nn.relational_attention import PairMaps, relational_attention
+from weightspace.nn.relational_attention import NodeProjections, PairMaps, relational_attention
 
 
 class RelationalAttention(nn.Module):
@@ -54,13 +54,12 @@ class RelationalAttention(nn.Module):
         mixed, pooled = relational_attention(
             layout,
             pairs,
-            PairMaps(
-                torch.cat([self.pair_query.weight, self.pair_key.weight, factor.weight]),
-                factor.bias,
+            PairMaps(self.pair_query.weight, self.pair_key.weight, factor.weight, factor.bias),
+            NodeProjections(
+                self.query(nodes),
+                layout.senders(self.key(nodes)),
+                layout.senders(self.value(nodes)),
             ),
-            self.query(nodes),
-            layout.senders(self.key(nodes)),
-            layout.senders(self.value(nodes)),
             heads=self.heads,
         )
         weight = self.pair_value.weight.view(self.heads, -1, pairs.shape[1])
