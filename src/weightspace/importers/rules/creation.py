@@ -24,8 +24,8 @@ def varying(call: Call) -> Result:
     return call.make([fixed(n, "a constant") for n in call.shape], [], draw=Draw("constant"))
 
 
-@rule("bernoulli", "uniform", "exponential", "geometric", "cauchy", "log_normal", "random", "poisson",
-      "binomial", "_standard_gamma")  # fmt: skip
+@rule("bernoulli", "uniform", "exponential", "geometric", "cauchy", "log_normal", "random",
+      "poisson", "binomial", "_standard_gamma")  # fmt: skip
 def drawn(call: Call) -> Result:
     """Random numbers drawn for each element of a tensor: no two elements get the same."""
     for value in call.tensors:
