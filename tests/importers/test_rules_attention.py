@@ -28,6 +28,19 @@ def test_heads_permute_with_their_own_permutations() -> None:
     assert graph.symmetry.log_order == pytest.approx(expected)
 
 
+def test_heads_stored_inside_features_stay_outside() -> None:
+    class Inside(Attention):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            q, k, v = (
+                layer(x).view(*x.shape[:2], 2, 6).transpose(1, 2)
+                for layer in (self.q, self.k, self.v)
+            )
+            mixed = torch.nn.functional.scaled_dot_product_attention(q, k, v)
+            return self.o(mixed.permute(0, 2, 3, 1).flatten(2))
+
+    assert groups(language(Inside())) == ["12", "2", "20", "6 in 2"]
+
+
 def test_attention_is_one_block_with_three_features() -> None:
     graph = language(Attention())
     (block,) = [b for b in graph.spec.blocks if b.kind == "attention"]

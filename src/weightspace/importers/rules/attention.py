@@ -30,6 +30,8 @@ def attention(call: Call) -> Result:
             dim = mask.dims[-back]
             if back <= len(scores) and size_of(dim) == size_of(scores[-back]):
                 unify(scores[-back], dim)
+    # The scores have no features: a head's are summed, so heads cannot be nested in them.
+    call.spaces.append(tuple(scores))
     call.spaces.append((*scores, q.dims[-1]))
     call.spaces.append((*scores, v.dims[-1]))
     value = call.make(
