@@ -19,8 +19,8 @@ _MAINS = ("input_ids", "pixel_values", "input_values", "input_features", "past_v
           "hidden_states", "inputs_embeds", "flattened_patches")  # fmt: skip
 
 
-_HELPERS = """attention_mask bbox input_points image_embeddings input_features audio_values input_values
-pixel_values decoder_input_features decoder_input_values decoder_inputs_embeds image_grid_thw
+_HELPERS = """attention_mask bbox input_points image_embeddings input_features audio_values
+input_values pixel_values decoder_input_features decoder_input_values decoder_inputs_embeds image_grid_thw
 grid_thw past_time_features past_observed_mask future_time_features future_values spatial_shapes
 pixel_attention_mask input_features_mask feature_lens position_ids encoder_hidden_states""".split()  # noqa: SIM905
 

@@ -61,7 +61,7 @@ def main() -> None:
     from table import write_table
 
     rows = read_rows(options.list)
-    write_table(options.list, {n: rows[n] for n in names if n in rows})
+    write_table(options.list, {n: rows[n] for n in names if n in rows}, len(names))
 
 
 def warm_up(which: str) -> None:

@@ -168,6 +168,8 @@ def _each(fields: Fields, change: Callable[[Fields], Fields], *, words: bool = T
         key: _each(value, change, words=words) if _is_configuration(key, value) else value
         for key, value in fields.items()
     }
+    if "use_cache" in result:
+        result["use_cache"] = False
     return change(_fewer_layers(_less(_smaller_tables(result)) if words else result))
 
 
