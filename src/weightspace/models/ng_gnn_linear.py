@@ -16,6 +16,7 @@ from weightspace.nn.lifted_products import lifted_products
 from weightspace.nn.lifts import Lifting
 from weightspace.nn.linear_messages import LiftedEdges, LinearLayer, Products
 from weightspace.nn.networks import Networks
+from weightspace.nn.supernodes import with_supernodes
 
 
 class LinearState(NamedTuple):
@@ -46,6 +47,8 @@ class NGGNNLinear(Trunk):
         frequencies: of the random Fourier features of biases.
         sigma: the deviation of those frequencies.
         lifts: names of :data:`weightspace.nn.lifts.LIFTS` with spaces between.
+        supernodes: of wide node sets, which then exchange messages as that many groups, see
+            :func:`~weightspace.nn.supernodes.with_supernodes`; 0 reads every neuron by itself.
 
     Attributes:
         products: what multiplies lifted weights with states, such as a
@@ -68,6 +71,7 @@ class NGGNNLinear(Trunk):
         frequencies: int = 64,
         sigma: float = 3.0,
         lifts: str = "weight size squash",
+        supernodes: int = 0,
     ) -> None:
         super().__init__(requirements)
         self._options: dict[str, Option] = {
@@ -77,8 +81,9 @@ class NGGNNLinear(Trunk):
             "frequencies": frequencies,
             "sigma": sigma,
             "lifts": lifts,
+            "supernodes": supernodes,
         }
-        self.width = width
+        self.width, self.supernodes = width, supernodes
         self.lifting = Lifting.of(lifts)
         self.products: Products | None = None
         self.nodes = NodeEncoder(requirements, width=width, frequencies=frequencies, sigma=sigma)
@@ -100,7 +105,13 @@ class NGGNNLinear(Trunk):
 
     def forward(self, networks: Networks) -> LinearState:
         """Read networks: node states after the last layer."""
+        return self.pass_messages(networks, supernodes=self.supernodes)
+
+    def pass_messages(self, networks: Networks, *, supernodes: int) -> LinearState:
+        """Read networks with another number of supernodes than the trunk's own."""
         edges = LiftedEdges.of(networks, self.lifting, products=self.products or lifted_products)
+        if supernodes:
+            edges = with_supernodes(edges, networks, supernodes)
         channels = [self.requirements.edge_channels(r.layout) for r in networks.arrangement.runs]
         nodes = self.nodes(networks)
         for layer in self.layers:
