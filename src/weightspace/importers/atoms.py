@@ -345,6 +345,9 @@ def reshape(dims: Sequence[Dim], shape: Sequence[int]) -> tuple[Dim, ...]:
     Dimensions are matched in the smallest groups of equal extent; a group whose atoms cannot
     be regrouped is pinned.
     """
+    if 0 in shape:
+        # Nothing is there to be moved.
+        return tuple(place(size, "empty") for size in shape)
     result: list[Dim] = []
     for old, new in _groups([size_of(dim) for dim in dims], shape):
         kept = [dims[i] for i in old]

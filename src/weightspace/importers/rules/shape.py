@@ -32,7 +32,7 @@ def view(call: Call) -> Result:
 
 def _regrouped(x: Value, shape: tuple[int, ...]) -> tuple[Origin, ...]:
     """Each new dimension descends from the old ones that it overlaps."""
-    if x.kind != "parameter":
+    if x.kind != "parameter" or 0 in shape:
         return ()
     from weightspace.importers.atoms import _groups  # noqa: PLC0415
 
