@@ -13,10 +13,17 @@ from weightspace.importers.value import Value
 _NEUTRAL = frozenset(
     {
         "clone", "_to_copy", "to", "contiguous", "alias", "detach", "dropout", "native_dropout",
-        "lift_fresh_copy", "type_as", "masked_fill", "where", "mul", "div", "neg", "add", "sub",
-        "rsub", "clamp", "nan_to_num", "lift_fresh", "softmax"
+        "lift_fresh_copy", "type_as", "masked_fill", "where", "nan_to_num", "lift_fresh", "softmax"
     }
 )  # fmt: skip
+_ARITHMETIC = frozenset({"mul", "div", "neg", "add", "sub", "rsub", "clamp"})
+_DEFAULTS: dict[str, tuple[float, ...]] = {
+    "hardtanh": (-1.0, 1.0),
+    "elu": (1.0, 1.0, 1.0),
+    "celu": (1.0,),
+    "softplus": (1.0, 20.0),
+}
+"""The arguments with which a function is the one that its name stands for."""
 _NAMES = {"sin": "sine", "softmax": "none"}
 
 
@@ -96,22 +103,46 @@ def _is_fresh(canvas: Canvas, value: Value, entry: Entry) -> bool:
 
 
 def _apply(entry: Entry, function: str, value: Value) -> Entry:
-    """An entry after a function of each neuron."""
+    """An entry after a function of each neuron.
+
+    What a name cannot say (another slope, a factor before a function that is not sine) is
+    unknown: networks are run by these names.
+    """
     numbers: Sequence[float] = value.draw.details.get("numbers", ())
     if function in _NEUTRAL:
-        factor = entry.scale
-        if function in ("mul", "div") and entry.activation == NONE and numbers:
-            factor = factor * numbers[0] if function == "mul" else factor / (numbers[0] or 1.0)
-        return Entry(entry.place, entry.activation, factor)
+        return Entry(entry.place, entry.activation, entry.scale)
+    if function in _ARITHMETIC:
+        return _calculate(entry, function, numbers, alone=len(value.draw.operands) == 1)
     name = _NAMES.get(function, function)
     if entry.activation != NONE or name not in LAWS:
         return Entry(entry.place, Activation("unknown"))
     return Entry(entry.place, _named(name, numbers, entry.scale))
 
 
-def _named(name: str, numbers: Sequence[float], scale: float) -> Activation:
+def _calculate(entry: Entry, function: str, numbers: Sequence[float], *, alone: bool) -> Entry:
+    """An entry after arithmetic with a number, or with a parameter that is drawn itself."""
+    place, activation, factor = entry.place, entry.activation, entry.scale
+    if not alone:
+        return entry
+    if activation == NONE and function == "neg":
+        return Entry(place, activation, -factor)
+    if activation == NONE and numbers and function == "mul":
+        return Entry(place, activation, factor * numbers[0])
+    if activation == NONE and numbers and function == "div" and numbers[0]:
+        return Entry(place, activation, factor / numbers[0])
+    once = tuple(numbers[1:]) in ((), (1,))  # how often the number is added
+    if activation == NONE and factor == 1.0 and once and function in ("add", "sub"):
+        offset = numbers[0] if function == "add" else -numbers[0]
+        return Entry(place, Activation.of("offset", value=float(offset)))
+    return Entry(place, Activation("unknown"))
+
+
+def _named(name: str, numbers: Sequence[float], factor: float) -> Activation:
     if name == "sine":
-        return Activation.of("sine", w0=float(scale))
+        return Activation.of("sine", w0=float(factor))
+    if factor != 1.0:
+        return Activation("unknown")
     if name == "leaky_relu" and numbers:
         return Activation.of("leaky_relu", negative_slope=float(numbers[0]))
-    return Activation(name)
+    plain = tuple(map(float, numbers)) == _DEFAULTS.get(name, ())[: len(numbers)]
+    return Activation(name) if plain else Activation("unknown")

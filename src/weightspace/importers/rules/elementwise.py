@@ -6,7 +6,7 @@ import torch
 
 from weightspace.importers.atoms import cut, free, size_of, unify
 from weightspace.importers.call import Call, Result, broadcast, positive, rule
-from weightspace.importers.value import Draw
+from weightspace.importers.value import Draw, Value
 
 _UNARY = """relu relu6 leaky_relu gelu silu elu selu celu mish hardswish hardsigmoid hardtanh
 sigmoid logsigmoid log_sigmoid_forward tanh sin cos tan sinh cosh asin acos atan asinh
@@ -58,10 +58,12 @@ def elementwise(call: Call) -> Result:
 
 
 def _function(call: Call) -> str:
-    """What is computed: rounding is another function than what it rounds."""
+    """What is computed; rounding is another function, and so is a number less a tensor."""
     dtype = call["dtype"]
     if call["rounding_mode"] or (isinstance(dtype, torch.dtype) and not dtype.is_floating_point):
         return "round"
+    if call.name in ("sub", "div") and not isinstance(call["self"], Value):
+        return f"r{call.name}"
     return call.name
 
 
