@@ -44,7 +44,34 @@ def build(which: str, name: str) -> Built:
     choices = list(sizes(name))
     options, inputs = next((c for c in choices if _runs(make, name, *c)), choices[-1])
     torch.manual_seed(0)
-    return stir(make(name, options)), inputs
+    network = stir(make(name, options))
+    if isinstance(inputs[0], list):
+        _settle(network, inputs)
+    return network, inputs
+
+
+def _settle(network: nn.Module, inputs: Any) -> None:
+    """Scale every layer of a random detector so that its outputs have unit spread.
+
+    Values that grow from layer to layer end in boxes and scores at their bounds, which would
+    not change whatever is done to the network.
+    """
+
+    def scale(layer: nn.Module, seen: Any, result: torch.Tensor) -> torch.Tensor:
+        del seen
+        spread = result.std().clamp(min=1e-6) if layer not in done else torch.ones(())
+        done.add(layer)
+        for tensor in layer.parameters():
+            tensor.div_(spread)
+        return result / spread
+
+    done: set[nn.Module] = set()
+    layers = [part for part in network.modules() if isinstance(part, nn.Conv2d | nn.Linear)]
+    hooks = [layer.register_forward_hook(scale) for layer in layers]
+    with torch.no_grad():
+        network(*inputs)
+    for hook in hooks:
+        hook.remove()
 
 
 def _runs(make: Make, name: str, options: dict[str, Any], inputs: Any) -> bool:
@@ -77,8 +104,8 @@ def _clip_or_image(name: str) -> Iterator[tuple[dict[str, Any], Any]]:
     if any(word in name for word in ("rcnn", "retinanet", "fcos", "ssd")):
         # Random networks are sure of no box: without a threshold there is an output.
         threshold = "box_score_thresh" if "rcnn" in name else "score_thresh"
-        options = {threshold: 0.0} | ({} if name.startswith("ssd") else {"min_size": 224})
-        yield options, ([torch.randn(3, 224, 224)],)
+        options = {threshold: 0.0} | ({} if name.startswith("ssd") else {"min_size": 128})
+        yield options, ([torch.rand(3, 128, 128)],)
     elif name.startswith("raft"):
         yield {}, (torch.randn(1, 3, 128, 128), torch.randn(1, 3, 128, 128))
     elif any(word in name for word in ("mvit", "swin3d", "r3d", "mc3", "r2plus1d", "s3d")):
