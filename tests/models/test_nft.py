@@ -77,11 +77,15 @@ def tokenwise(
 
     new_weights, new_biases = [], []
     for place, weight in enumerate(weights):
-        gathered = torch.cat([at_target[place], at_source[place], ask(edges[place][3])], -1)
+        gathered = torch.cat(
+            [at_target[place], at_source[place], ask(layer.ask["edge"](first[0][place]))], -1
+        )
         between = weight + layer.out["edge"](gathered)
         new_weights.append(between + layer.mlp["edge"](between))
     for place, bias in enumerate(biases):
-        between = bias + layer.out["node"](torch.cat([own[place], ask(nodes[place][3])], -1))
+        between = bias + layer.out["node"](
+            torch.cat([own[place], ask(layer.ask["node"](first[1][place]))], -1)
+        )
         new_biases.append(between + layer.mlp["node"](between))
     return new_weights, new_biases
 

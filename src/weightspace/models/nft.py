@@ -13,6 +13,7 @@ from weightspace.models.trunk import ChangesHead, Option, Readout, Trunk
 from weightspace.nn.arrangement import Arrangement
 from weightspace.nn.encode import NodeIdentity
 from weightspace.nn.fourier import FourierLinear
+from weightspace.nn.lead import at_lead
 from weightspace.nn.networks import Networks
 from weightspace.nn.nf_layer import NFState
 from weightspace.nn.nf_slots import Segment, Slots, segments
@@ -161,4 +162,4 @@ class NFT(Trunk):
 
 def _cut(arrangement: Arrangement, parts: list[Segment], edges: Tensor) -> list[Tensor]:
     views = arrangement.views(edges)
-    return [views[part.run][part.lead] for part in parts]
+    return [at_lead(views[part.run], part.lead) for part in parts]

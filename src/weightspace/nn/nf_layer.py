@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from weightspace.nn.arrangement import Arrangement
+from weightspace.nn.lead import at_lead
 from weightspace.nn.matrix_step import matrix_step
 from weightspace.nn.nf_slots import IN, OUT, OWN, Segment, Slots
 
@@ -96,8 +97,10 @@ class NFLayer(nn.Module):
                 constants[m.part][:, part.identity].repeat_interleave(groups, 0)
                 for m, groups in zip(part.members, part.groups, strict=True)
             ]
-            rows = at_targets[part.run][part.lead].squeeze(2) + torch.cat(constant).unsqueeze(1)
-            columns = at_sources[part.run][part.lead].squeeze(1)
+            rows = at_lead(at_targets[part.run], part.lead).squeeze(2) + torch.cat(
+                constant
+            ).unsqueeze(1)
+            columns = at_lead(at_sources[part.run], part.lead).squeeze(1)
             weight = self.entries[part.identity]
             result, *pooled = matrix_step(block, weight, rows, columns, rectify=self.rectify)
             blocks.append(result)

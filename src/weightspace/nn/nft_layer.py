@@ -31,8 +31,9 @@ class NFTLayer(nn.Module):
         self.heads = heads
         self.first = nn.ModuleDict({kind: nn.LayerNorm(width) for kind in ("node", "edge")})
         self.project = nn.ModuleDict(
-            {kind: nn.Linear(width, 4 * width) for kind in ("node", "edge")}
+            {kind: nn.Linear(width, 3 * width) for kind in ("node", "edge")}
         )
+        self.ask = nn.ModuleDict({kind: nn.Linear(width, width) for kind in ("node", "edge")})
         self.layers = nn.Linear(width, 2 * width)
         self.out = nn.ModuleDict(
             {"node": nn.Linear(2 * width, width), "edge": nn.Linear(3 * width, width)}
@@ -57,29 +58,43 @@ class NFTLayer(nn.Module):
         edges: Float[Tensor, "edges d"],
     ) -> tuple[Tensor, Tensor]:
         """Update the states of biases and weights."""
-        width = nodes.shape[-1]
         of_nodes, of_edges = self.first["node"](nodes), self.first["edge"](edges)
-        node_parts, node_asks = self.project["node"](of_nodes).split([3 * width, width], -1)
-        edge_parts, edge_asks = self.project["edge"](of_edges).split([3 * width, width], -1)
         own, at_target, at_source = exchange(
-            arrangement, touches, node_parts, edge_parts, self._attend
+            arrangement,
+            touches,
+            self.project["node"](of_nodes),
+            self.project["edge"](of_edges),
+            self._attend,
         )
         far_nodes, far_edges = self._to_layers(
-            arrangement, (of_nodes, node_asks), (of_edges, edge_asks)
+            arrangement,
+            (of_nodes, self.ask["node"](of_nodes)),
+            (of_edges, self.ask["edge"](of_edges)),
         )
-        nodes = nodes + self.out["node"](torch.cat([own, far_nodes], -1))
-        edges = edges + self.out["edge"](torch.cat([at_target, at_source, far_edges], -1))
+        nodes = nodes + _linear_of_parts(self.out["node"], [own, far_nodes])
+        edges = edges + _linear_of_parts(self.out["edge"], [at_target, at_source, far_edges])
         return nodes + self.mlp["node"](nodes), edges + self.mlp["edge"](edges)
 
-    def _attend(
-        self, tokens: Float[Tensor, "networks tokens neurons three_d"]
-    ) -> Float[Tensor, "networks tokens neurons d"]:
-        """Let tokens attend to each other; their inner product is over neurons and channels."""
-        neurons = tokens.shape[2]
-        parts = tokens.reshape(*tokens.shape[:-1], 3, self.heads, -1)
-        parts = parts.permute(3, 0, 4, 1, 2, 5).flatten(4)
-        found = F.scaled_dot_product_attention(parts[0], parts[1], parts[2])
-        return found.view(*found.shape[:-1], neurons, -1).permute(0, 2, 3, 1, 4).flatten(3)
+    def _attend(self, parts: list[Tensor]) -> list[Tensor]:
+        """Let tokens attend to each other; their inner product is over neurons and channels.
+
+        Args:
+            parts: ``[networks, tokens, neurons, three_d]``: queries, keys and values.
+
+        Returns:
+            ``[networks, tokens, neurons, heads, d]`` for each part.
+        """
+        by_head = [
+            part.reshape(*part.shape[:-1], 3, self.heads, -1).permute(3, 0, 4, 1, 2, 5)
+            for part in parts
+        ]
+        queries, keys, values = torch.cat(by_head, 3).flatten(4)
+        found = F.scaled_dot_product_attention(queries, keys, values)
+        results = torch.split(found, [part.shape[1] for part in parts], 2)
+        return [
+            result.reshape(*result.shape[:-1], parts[0].shape[2], -1).permute(0, 2, 3, 1, 4)
+            for result in results
+        ]
 
     def _to_layers(
         self,
@@ -116,6 +131,16 @@ class NFTLayer(nn.Module):
         cut = layers.view(*layers.shape[:-1], 2, self.heads, -1)
         keys, values = cut.permute(2, 0, 3, 1, 4)
         return F.scaled_dot_product_attention(queries, keys, values).transpose(1, 2).flatten(2)
+
+
+def _linear_of_parts(layer: nn.Module, parts: list[Tensor]) -> Tensor:
+    """A linear map of tensors side by side, without writing them so."""
+    assert isinstance(layer, nn.Linear)
+    first, *rest = torch.split(layer.weight, [part.shape[-1] for part in parts], 1)
+    result = F.linear(parts[0], first, layer.bias)
+    for part, weight in zip(parts[1:], rest, strict=True):
+        result = torch.addmm(result, part, weight.T)
+    return result
 
 
 def _members(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from weightspace.nn.arrangement import Arrangement
+from weightspace.nn.lead import at_lead
 from weightspace.nn.plan import End, plan_of
 
 
@@ -61,20 +62,21 @@ def tokens(
         touch: the block and which of its ends the neurons are.
         count: networks of the part.
     """
-    block = view[touch.lead]
+    block = at_lead(view, touch.lead)
     if not touch.diagonal:
         return block.transpose(1, 2) if touch.is_target else block
     return _in_order(block.reshape(count, -1, block.shape[-1]), touch.end, inverse=True)[:, None]
 
 
 def untokened(
-    values: Float[Tensor, "networks tokens neurons d"], touch: Touch
-) -> Float[Tensor, "lead targets sources d"]:
-    """Undo :func:`tokens`."""
-    if not touch.diagonal:
-        return values.transpose(1, 2) if touch.is_target else values
-    flat = _in_order(values[:, 0], touch.end, inverse=False)
-    return flat.reshape(-1, 1, 1, values.shape[-1])
+    values: Float[Tensor, "networks tokens neurons heads d"], touch: Touch
+) -> Float[Tensor, "edges heads_d"]:
+    """Undo :func:`tokens`: one row for each edge, heads side by side."""
+    if touch.diagonal:
+        rows = _in_order(values[:, 0].flatten(2), touch.end, inverse=False)
+    else:
+        rows = values.transpose(1, 2) if touch.is_target else values
+    return rows.reshape(-1, values.shape[-2] * values.shape[-1])
 
 
 def _in_order(values: Tensor, end: End, *, inverse: bool) -> Tensor:
@@ -94,7 +96,7 @@ def exchange(
     touches: Touching,
     nodes: Float[Tensor, "nodes d"],
     edges: Float[Tensor, "edges d"],
-    function: Callable[[Tensor], Tensor],
+    function: Callable[[list[Tensor]], Sequence[Tensor]],
 ) -> tuple[Float[Tensor, "nodes out"], Float[Tensor, "edges out"], Float[Tensor, "edges out"]]:
     """Apply a function to the tokens of every node set: one for each partner, one for the biases.
 
@@ -103,7 +105,8 @@ def exchange(
         touches: see :func:`touching`.
         nodes: what biases put in.
         edges: what weights put in.
-        function: of ``[networks, tokens, neurons, d]``.
+        function: of the node set's tokens, ``[networks, tokens, neurons, d]`` each, to results
+            ``[networks, tokens, neurons, heads, d]``.
 
     Returns:
         What biases get, what weights get from their targets' node set, and from their sources'.
@@ -118,12 +121,11 @@ def exchange(
         count = arrangement.counts[part]
         parts = [states[part, place][:, None]]
         parts += [tokens(views[touch.run], touch, count) for touch in touched]
-        result = function(torch.cat(parts, 1))
-        first, *rest = torch.split(result, [values.shape[1] for values in parts], 1)
-        given[part, place] = first[:, 0]
+        first, *rest = function(parts)
+        given[part, place] = first[:, 0].flatten(2)
         for touch, values in zip(touched, rest, strict=True):
             at[touch.run, touch.lead.start, touch.is_target] = untokened(values, touch)
-    for (run, _, is_target), values in sorted(at.items(), key=lambda item: item[0]):
-        at_ends[0 if is_target else 1][run].append(values.flatten(0, 2))
+    for (run, _, is_target), rows in sorted(at.items(), key=lambda item: item[0]):
+        at_ends[0 if is_target else 1][run].append(rows)
     ends = [torch.cat([v for values in side.values() for v in values]) for side in at_ends]
     return arrangement.join(given), ends[0], ends[1]
