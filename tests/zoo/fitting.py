@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import signal
 import sys
 from pathlib import Path
 
@@ -32,4 +33,6 @@ def make(folder: Path, workers: int, recipe: InrRecipe = RECIPE) -> Zoo:
 
 
 if __name__ == "__main__":
+    # a shell that starts the tests in the background has it ignored, which is inherited
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     make(Path(sys.argv[1]), int(sys.argv[2]), SLOW)
