@@ -171,8 +171,9 @@ def _clusters(traits: Float[Tensor, "n traits"], count: int) -> Int[Tensor, " n"
         size = torch.bincount(labels, minlength=count).unsqueeze(1)
         means = torch.where(size > 0, total / size.clamp_min(1), means)
     nearest = torch.cdist(points, means).argmin(1)
-    labels: Tensor = torch.unique(nearest, return_inverse=True)[1]
-    return labels
+    numbered: Tensor
+    _, numbered = torch.unique(nearest, return_inverse=True)
+    return numbered
 
 
 def _members(labels: Tensor, like: Tensor) -> Float[Tensor, "n clusters"]:
