@@ -178,3 +178,13 @@ def test_modules_that_cache_are_run_afresh() -> None:
     assert net.cache == {}
     assert "scale" in {p.name for p in graph.spec.parameters}
     graph.symmetry.check(net, X).require(1e-9)
+
+
+def test_outputs_without_a_number_show_nothing() -> None:
+    class Empty(Summing):
+        def forward(self, x: Tensor) -> Tensor:
+            return super().forward(x)[:0]
+
+    net = stir(Empty())
+    with pytest.raises(SymmetryError, match="outputs that are empty"):
+        from_module(net, X).symmetry.check(net, X)

@@ -91,6 +91,12 @@ class GraphSymmetry:
         try:
             with torch.no_grad():
                 before = self.run(module, state, inputs)
+                if not any(bool(output.isfinite().any()) for output in before):
+                    raise SymmetryError(
+                        f"module {type(module).__name__}",
+                        expected="a finite number in some output, to compare",
+                        found="outputs that are empty, or infinite, or not numbers",
+                    )
                 change = 0.0
                 for _ in range(samples):
                     element = self.group.sample(generator, kinds=kinds)
