@@ -121,7 +121,7 @@ class _State:
         found = (total != 0) & ~self.settled[name]
         self.settled[name] = self.settled[name] | found
         total = torch.where(found, total, torch.ones_like(total))
-        # factors of neurons whose judges are squares of the factors' own power
+        # squares carry twice the power of the judges, which is to be taken away
         factors = total.sign() if self.kind == "sign" else total.pow(-0.5 * judges[0].power)
         for hold in self.holds[name]:
             for tensors in (self.tensors, self.applied):

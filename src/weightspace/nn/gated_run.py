@@ -225,17 +225,18 @@ class _Worker:
         self, piece: Piece, local: _Local, grads: tuple[Tensor, ...], into: Weights
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """The gradients of ``h_ij``, of ``z_ij`` and of what the edges' gate multiplies."""
-        d_hidden, d_base = torch.zeros_like(local.hidden), None
+        d_hidden, d_base = torch.empty_like(local.hidden), None
         if self.setting.message:
             d_sum, d_invariant = (
                 grad[self.way.received].view(self.way.run.lead, -1, self.width)[piece.lead]
                 for grad in grads[:2]
             )
-            d_hidden += d_invariant.unsqueeze(self.way.over)
+            d_hidden.copy_(d_invariant.unsqueeze(self.way.over).expand_as(d_hidden))
             d_sum = d_sum.unsqueeze(self.way.over)
             self._gate_backward(slice(0, self.width), local, d_sum * local.product, d_hidden, into)
             d_product = self.message_gate(local).mul_(d_sum)
         else:
+            d_hidden.zero_()
             d_product = torch.zeros_like(local.product)
         if self.setting.edge:
             given = grads[2][piece.edges].view(local.hidden.shape)
