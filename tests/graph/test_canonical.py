@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import Tensor, nn
 
 from tests.graph.strategies import random_stacked
+from weightspace import from_module
 from weightspace.graph import Activation, ChainRunner, SymmetryGroup, canonical_signs, chain_spec
 
 SPECS = [
@@ -66,3 +69,45 @@ def test_relu_networks_have_no_signs() -> None:
     spec = chain_spec([2, 5, 1], activations="relu")
     stacked = random_stacked(spec, 2, 0)
     assert all(torch.equal(canonical_signs(spec, stacked)[n], stacked[n]) for n in stacked)
+
+
+class Odd(nn.Module):
+    """Odd functions on a residual stream, a depthwise convolution, and a tied decoder."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.inner = nn.Conv2d(2, 6, 3), nn.Conv2d(6, 6, 3, padding=1)
+        self.depthwise, self.last = nn.Conv2d(6, 6, 3, groups=6), nn.Linear(6, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.tanh(self.first(x))
+        x = x + torch.tanh(self.inner(x))
+        return self.last(torch.tanh(self.depthwise(x)).mean((2, 3)))
+
+
+class Plain(nn.Sequential):
+    """A chain as importers draw it."""
+
+    def __init__(self) -> None:
+        super().__init__(nn.Linear(2, 6), nn.Tanh(), nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 3))
+
+
+@pytest.mark.parametrize("module", [Odd(), Plain()], ids=["odd", "plain"])
+def test_imported_networks(module: nn.Module) -> None:
+    x = torch.randn(4, 2, 8, 8) if isinstance(module, Odd) else torch.randn(4, 2)
+    module, x = module.double(), x.double()
+    graph = from_module(module, x)
+    assert any(rescaling.kind == "sign" for rescaling in graph.spec.rescalings)
+    canonical = canonical_signs(graph.spec, graph.stacked_state())
+    first = {name: tensor[0] for name, tensor in canonical.items()}
+    torch.testing.assert_close(torch.func.functional_call(module, first, (x,)), module(x))
+    changed = False
+    for seed in range(5):
+        element = graph.symmetry.sample(
+            kinds=("sign",), generator=torch.Generator().manual_seed(seed)
+        )
+        moved = element.act_graph(graph).stacked_state()
+        for name, tensor in canonical_signs(graph.spec, moved).items():
+            torch.testing.assert_close(tensor, canonical[name])
+            changed = changed or not torch.equal(moved[name], graph.stacked_state()[name])
+    assert changed

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from weightspace.graph.binding import Piece, Weighing
+from weightspace.graph.binding import Piece, Side
 from weightspace.graph.layout import piece_grid
+from weightspace.graph.settling import settled_factors
 from weightspace.graph.spec import GraphSpec
 from weightspace.graph.symmetry import factor_place
 
@@ -46,6 +47,8 @@ def canonical_flips(
     spec: GraphSpec, stacked: dict[str, Tensor]
 ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """The tensors of :func:`canonical_signs`, and the signs that they were multiplied by."""
+    if not _has_two_sides(spec):
+        return settled_factors(spec, stacked, "sign")
     result = {name: tensor.clone() for name, tensor in stacked.items()}
     applied = {name: torch.ones_like(tensor) for name, tensor in stacked.items()}
     fed = _fed_by_inputs(spec)
@@ -53,16 +56,33 @@ def canonical_flips(
     first = [rescaling for rescaling in flips if rescaling.axis in fed]
     then = [rescaling for rescaling in flips if rescaling.axis not in fed]
     for rescaling in [*first, *reversed(then)]:
-        judges = 1 if rescaling.axis in fed else -1
+        judges: Side = "target" if rescaling.axis in fed else "source"
         signs = _signs(spec, result, rescaling.name, judges=judges)
         if signs is not None:
             _multiply(spec, result, rescaling.name, signs)
             _multiply(spec, applied, rescaling.name, signs)
+    for item in spec.left_out:
+        if item.same_as is not None:
+            for tensors in (result, applied):
+                tensors[item.parameter.name] = tensors[item.same_as]
     return result, applied
 
 
+def _has_two_sides(spec: GraphSpec) -> bool:
+    """Whether every weight that signs act on is wholly incoming or outgoing for each of them.
+
+    It is not on norms and depthwise kernels, and on weights within a residual stream.
+    """
+    for rescaling in spec.rescalings:
+        held = [(p.parameter, p.cells, side) for p, side, _ in _weighed(spec, rescaling.name)]
+        one_side = len({(name, cells) for name, cells, _ in held}) == len(set(held))
+        if rescaling.kind == "sign" and (not one_side or any(h[2] == "shared" for h in held)):
+            return False
+    return True
+
+
 def _signs(
-    spec: GraphSpec, stacked: dict[str, Tensor], rescaling: str, *, judges: int
+    spec: GraphSpec, stacked: dict[str, Tensor], rescaling: str, *, judges: Side
 ) -> Tensor | None:
     """The signs of one rescaling's neurons, ``[batch, neurons]``, or None if nothing judges.
 
@@ -70,13 +90,13 @@ def _signs(
         spec: the networks' structure.
         stacked: their tensors.
         rescaling: its name.
-        judges: 1 to judge by incoming weights, -1 by outgoing ones.
+        judges: "target" to judge by incoming weights, "source" by outgoing ones.
     """
     # biases have no dimension beside batch and neurons, and do not judge
     sums = [
         grid.flatten(2).sum(-1)
-        for power, grid in _grids(spec, stacked, rescaling)
-        if power == judges and grid.ndim > 2
+        for side, grid in _grids(spec, stacked, rescaling)
+        if side == judges and grid.ndim > 2
     ]
     return torch.where(torch.stack(sums).sum(0) < 0, -1.0, 1.0) if sums else None
 
@@ -87,11 +107,13 @@ def _multiply(spec: GraphSpec, stacked: dict[str, Tensor], rescaling: str, signs
         grid.mul_(signs.to(grid.dtype).reshape(*signs.shape, *[1] * (grid.ndim - 2)))
 
 
-def _grids(spec: GraphSpec, stacked: dict[str, Tensor], rescaling: str) -> list[tuple[int, Tensor]]:
-    """The power and the values ``[batch, neurons, ...]`` of each piece that a rescaling acts on."""
+def _grids(
+    spec: GraphSpec, stacked: dict[str, Tensor], rescaling: str
+) -> list[tuple[Side, Tensor]]:
+    """The side and the values ``[batch, neurons, ...]`` of each piece that a rescaling acts on."""
     return [
-        (weighing.power, piece_grid(piece, stacked[piece.parameter]).movedim(place + 1, 1))
-        for piece, weighing, place in _weighed(spec, rescaling)
+        (side, piece_grid(piece, stacked[piece.parameter]).movedim(place + 1, 1))
+        for piece, side, place in _weighed(spec, rescaling)
     ]
 
 
@@ -105,9 +127,18 @@ def _fed_by_inputs(spec: GraphSpec) -> set[str]:
     }
 
 
-def _weighed(spec: GraphSpec, rescaling: str) -> Iterator[tuple[Piece, Weighing, int]]:
-    """The pieces that a rescaling acts on, and where its axis stands among their factors."""
+def _weighed(spec: GraphSpec, rescaling: str) -> Iterator[tuple[Piece, Side, int]]:
+    """The pieces that a rescaling acts on, on which side, and where its neurons stand in them.
+
+    Values that several pieces hold, such as tied weights, are named once.
+    """
+    seen: set[object] = set()
     for piece in spec.pieces:
+        key = (piece.parameter, piece.cells)
+        if key in seen:
+            continue
+        seen.add(key)
         for weighing in piece.weighings:
             if weighing.rescaling == rescaling:
-                yield piece, weighing, factor_place(spec, piece, weighing)
+                place = factor_place(spec, piece, weighing)
+                yield piece, piece.factors[place].side, place
