@@ -162,3 +162,13 @@ def test_one_model_reads_several_architectures() -> None:
     for spec in specs:
         graph = graph_of(spec, 2, 0)
         torch.testing.assert_close(model(graph), oracle(model, graph))
+
+
+def test_probes_need_networks_that_can_be_run() -> None:
+    from tests.nn.test_arrangement import Residual
+    from weightspace import from_module
+
+    graph = from_module(Residual().eval(), torch.randn(1, 3, 6, 6))
+    trunk = NGGNN(Requirements.of([graph.spec]), width=4, layers=2, probes=4)
+    with pytest.raises(ModelError, match=r"(?s)block .*ng-gnn"):
+        Predictor(trunk, outputs=2)(graph)

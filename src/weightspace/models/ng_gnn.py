@@ -7,9 +7,11 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from weightspace.graph import GraphSpec
 from weightspace.models.changes import GraphChanges, GraphState
 from weightspace.models.readouts import OutputNodes
 from weightspace.models.requirements import Requirements
+from weightspace.models.runners import check_runnable
 from weightspace.models.trunk import ChangesHead, Option, Readout, Trunk
 from weightspace.nn.arrangement import Arrangement
 from weightspace.nn.deferred_film import DeferredEdges
@@ -141,6 +143,16 @@ class NGGNN(Trunk):
         kept = len(self.layers) + 2 if torch.is_grad_enabled() else 2
         one = networks.arrangement.edge_count * self.width * self.last.out.weight.element_size()
         return 2 * kept * one
+
+    def check(self, spec: GraphSpec) -> None:
+        """Check that networks can be read, and run if there are probes.
+
+        Raises:
+            ModelError: naming what stands in the way.
+        """
+        super().check(spec)
+        if self.probes is not None:
+            check_runnable(spec, hint="Without probes the model reads weights alone: ng-gnn.")
 
     def make_readout(self) -> Readout:
         """The output nodes' states through an MLP."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from weightspace.graph import GraphSpec
 from weightspace.models.pair_changes import PairChanges, PairState
 from weightspace.models.readouts import OutputNodes
 from weightspace.models.requirements import Requirements
+from weightspace.models.runners import check_runnable
 from weightspace.models.trunk import ChangesHead, Option, Readout, Trunk
 from weightspace.nn.arrangement import Arrangement
 from weightspace.nn.encode import NodeEncoder, ProbeEncoder
@@ -155,6 +157,16 @@ class NGT(Trunk):
         for layer in self.layers:
             nodes, pairs = layer(layout, nodes, pairs)
         return PairState(layout, self.last(layout, nodes, pairs), pairs)
+
+    def check(self, spec: GraphSpec) -> None:
+        """Check that networks can be read, and run if there are probes.
+
+        Raises:
+            ModelError: naming what stands in the way.
+        """
+        super().check(spec)
+        if self.probes is not None:
+            check_runnable(spec, hint="Without probes the model reads weights alone: ng-t.")
 
     def make_readout(self) -> Readout:
         """The output nodes' states through an MLP with one hidden layer."""

@@ -66,32 +66,11 @@ class ChainsRunner:
         Raises:
             ModelError: naming the node set or block that stands in the way.
         """
-        hint = (
-            "Give the model a runner of the networks' module (weightspace.models.ModuleRunner), "
-            "or use a model that reads weights alone, such as ng-gnn or stat-nn."
+        check_runnable(
+            spec,
+            hint="Give the model a runner of the networks' module (weightspace.models."
+            "ModuleRunner), or use a model that reads weights alone, such as ng-gnn or stat-nn.",
         )
-        for node_set in spec.node_sets:
-            if node_set.activation.name == "unknown":
-                raise ModelError(
-                    f"node set {node_set.name}",
-                    expected="a known activation, so that the network can be run",
-                    found="an unknown one",
-                    hint=hint,
-                )
-        for block, ends in itertools.zip_longest(spec.blocks, itertools.pairwise(spec.node_sets)):
-            wanted = None if ends is None else (ends[0].name, ends[1].name)
-            found = None if block is None else (block.source, block.target)
-            plain = block is not None and block.kind == "dense" and block.features == 1
-            if not plain or found != wanted or len(block.pieces) != 1:
-                raise ModelError(
-                    f"node set {ends[1].name}" if block is None else f"block {block.name}",
-                    expected="one linear layer from each node set to the next, which can be run",
-                    found="none"
-                    if block is None
-                    else f"a {block.kind} block from {block.source} to {block.target} with "
-                    f"{block.features} values a connection",
-                    hint=hint,
-                )
 
     def __call__(
         self, graph: NeuralGraph, inputs: Float[Tensor, "points values"]
@@ -186,3 +165,37 @@ class ModuleRunner:
         points = inputs.reshape(-1, *self.shape)
         run = torch.func.vmap(lambda one: self._run(module, one, points))
         return run(state).reshape(graph.batch_size, len(points), -1)
+
+
+def check_runnable(spec: GraphSpec, *, hint: str) -> None:
+    """Check that networks can be run from their spec: chains of known activations.
+
+    Args:
+        spec: the networks' structure.
+        hint: what to do if they cannot.
+
+    Raises:
+        ModelError: naming the node set or block that stands in the way.
+    """
+    for node_set in spec.node_sets:
+        if node_set.activation.name == "unknown":
+            raise ModelError(
+                f"node set {node_set.name}",
+                expected="a known activation, so that the network can be run",
+                found="an unknown one",
+                hint=hint,
+            )
+    for block, ends in itertools.zip_longest(spec.blocks, itertools.pairwise(spec.node_sets)):
+        wanted = None if ends is None else (ends[0].name, ends[1].name)
+        found = None if block is None else (block.source, block.target)
+        plain = block is not None and block.kind == "dense" and block.features == 1
+        if not plain or found != wanted or len(block.pieces) != 1:
+            raise ModelError(
+                f"node set {ends[1].name}" if block is None else f"block {block.name}",
+                expected="one linear layer from each node set to the next, which can be run",
+                found="none"
+                if block is None
+                else f"a {block.kind} block from {block.source} to {block.target} with "
+                f"{block.features} values a connection",
+                hint=hint,
+            )
