@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from weightspace.errors import TraceError
-from weightspace.importers.atoms import Dim, find, flat, leaves, pin, place, reshape, size_of, unify
+from weightspace.importers.atoms import Dim, find, flat, leaves, pin, place, size_of, unify
+from weightspace.importers.reshaping import reshape
 from weightspace.importers.value import NO_ORIGIN, Draw, Origin, Value, kind_of
 
 Result = Value | tuple[Value | None, ...]

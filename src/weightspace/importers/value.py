@@ -77,3 +77,8 @@ def kind_of(values: Sequence[Value]) -> Kind:
     if "activation" in kinds:
         return "activation"
     return "parameter" if "parameter" in kinds else "constant"
+
+
+def origins_of(value: Value) -> tuple[Origin, ...]:
+    """Where each dimension of a value comes from, as far as that is known."""
+    return value.origins if len(value.origins) == value.rank else (NO_ORIGIN,) * value.rank

@@ -7,12 +7,14 @@ from weightspace.importers.rules import (
     creation,
     elementwise,
     indexing,
+    joining,
     normalisation,
     pooling,
     recurrent,
     reduction,
     regions_of_images,
     shape,
+    slicing,
 )
 
 __all__ = [
@@ -22,10 +24,12 @@ __all__ = [
     "creation",
     "elementwise",
     "indexing",
+    "joining",
     "normalisation",
     "pooling",
     "recurrent",
     "reduction",
     "regions_of_images",
     "shape",
+    "slicing",
 ]
