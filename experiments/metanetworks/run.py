@@ -64,7 +64,7 @@ class Plan:
 
 
 PLANS = {
-    "digits": Plan((16, 16), 100, 2, 12, 1437, 360),
+    "digits": Plan((16, 16), 100, 2, 8, 1437, 360),
     "mnist": Plan((32, 32), 200, 1, 6, 8571, 1429),
 }
 
@@ -75,7 +75,7 @@ def main() -> None:
     parser.add_argument("name", choices=list(PLANS))
     parser.add_argument("--images", type=Path, help="an .npz of images, for mnist")
     parser.add_argument("--models", nargs="*", default=list(SIZES))
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1, 2])
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--work", type=Path, default=HERE / "work", help="zoos and checkpoints")
     options = parser.parse_args()
@@ -85,7 +85,7 @@ def main() -> None:
     fit_zoo(options.name, options.images, work / "zoo")
     tasks = [
         (options.name, str(work), model, seed)
-        for seed in range(options.seeds)
+        for seed in options.seeds
         for model in options.models
     ]
     for row in run_tasks(train_one, tasks, workers=options.jobs):
