@@ -20,9 +20,10 @@ _MAINS = ("input_ids", "pixel_values", "input_values", "input_features", "past_v
 
 
 _HELPERS = """attention_mask bbox input_points image_embeddings input_features audio_values
-input_values pixel_values decoder_input_features decoder_input_values decoder_inputs_embeds image_grid_thw
-grid_thw past_time_features past_observed_mask future_time_features future_values spatial_shapes
-pixel_attention_mask input_features_mask feature_lens position_ids encoder_hidden_states""".split()  # noqa: SIM905
+input_values pixel_values decoder_input_features decoder_input_values decoder_inputs_embeds
+image_grid_thw grid_thw past_time_features past_observed_mask future_time_features future_values
+spatial_shapes pixel_attention_mask input_features_mask feature_lens position_ids
+encoder_hidden_states""".split()  # noqa: SIM905
 
 
 def candidates(
@@ -42,8 +43,8 @@ def candidates(
 def asked_for(message: str, model: Any, given: Inputs) -> set[str]:
     """Arguments that an error names and that were not given."""
     names = set(inspect.signature(model.forward).parameters) - set(given)
-    words = set(re.findall(r"[a-z_0-9]+", message))
-    if "specify" in message or "None" in message or "must" in message or "missing" in message:
+    words = set(re.findall(r"[a-z_0-9]+", message.lower()))
+    if re.search("specify|None|must|missing|required|make sure", message, re.IGNORECASE):
         return {n for n in words & names if n not in ("inputs_embeds", "decoder_inputs_embeds")}
     return set()
 
@@ -287,7 +288,7 @@ def _one_time(feeder: Feeder, wanted: list[str]) -> Iterator[Any]:
 
 _BANK: tuple[tuple[str, Any], ...] = (
     (
-        r"^(decoder_)?input_ids$|^labels_?ids$|_ids_from|^codes$|token_ids",
+        r"input_ids$|^labels_?ids$|_ids_from|^codes$|token_ids",
         lambda f, w: [f.ids(8)] if any("pixel" in n for n in w) else [f.ids(), f.ids()[:, :8]],
     ),
     (r"^decoder_input_ids$", lambda f, w: [f.ids(8)]),

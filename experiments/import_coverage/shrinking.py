@@ -44,7 +44,7 @@ _NAMED = {
     "embedding_dim": 16, "vision_output_dim": 32, "moe_shared_expert_intermediate_size": 24,
     "moe_latent_size": 16, "output_dim": 32, "patch_embed_hidden_size": 32, "dim_head": 8,
     "index_topk_freq": 1, "hc_mult": 2, "num_queries": 10, "two_stage_num_proposals": 10,
-    "num_denoising": 0,
+    "num_denoising": 0, "context_length": 64,
 }  # fmt: skip
 
 _DEPTH = re.compile(
