@@ -35,7 +35,8 @@ def train(
 
     Args:
         zoo: the zoo's folder, with splits train, val and test.
-        model: ng-gnn-probes, ng-gnn or flat-mlp.
+        model: a name of docs/models.md, such as ng-gnn-probes, ng-t-edges, dws, nfn-np,
+            scale-gmn or flat-mlp; an unknown one is answered with the list of all.
         out: a folder for the model, checkpoints and logs.
         column: the metadata column that holds the classes.
         epochs: at the most.
