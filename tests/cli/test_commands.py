@@ -382,3 +382,24 @@ def test_help_of_every_command(capsys: pytest.CaptureFixture[str]) -> None:
             main([*command, "--help"])
         assert stopped.value.code == 0
         assert "usage" in capsys.readouterr().out
+
+
+def test_every_model_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from weightspace.models import MODELS
+
+    main(["models", "--json", str(tmp_path / "models.json")])
+    listed = json.loads((tmp_path / "models.json").read_text())
+    assert [row["name"] for row in listed] == list(MODELS)
+    assert "scale-gmn" in capsys.readouterr().out
+
+
+def test_options_of_models(demo: Path, tmp_path: Path) -> None:
+    from weightspace.models import load_model
+
+    train = ["train", str(demo / "zoo"), "--model", "dws", "--epochs", "1"]
+    chosen = ["--option", "width=4", "layers=2", "aggregate=sum"]
+    main([*train, "--out", str(tmp_path / "t"), *chosen])
+    options = load_model(tmp_path / "t" / "model.safetensors").model.trunk.options
+    assert (options["width"], options["layers"], options["aggregate"]) == (4, 2, "sum")
+    for wrong in ("width", "=4", "depth=3"):
+        fails(*train, "--out", tmp_path / "u", "--option", wrong)

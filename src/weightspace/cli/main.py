@@ -13,6 +13,7 @@ from tyro.extras import SubcommandApp
 from weightspace import __version__
 from weightspace.cli.demo import demo
 from weightspace.cli.inspect import inspect
+from weightspace.cli.models import models
 from weightspace.cli.predict import predict
 from weightspace.cli.render import render
 from weightspace.cli.train import train
@@ -36,6 +37,7 @@ def app() -> SubcommandApp:
     commands.command(zoo, name="zoo")
     commands.command(train)
     commands.command(predict)
+    commands.command(models)
     commands.command(inspect)
     commands.command(render)
     return commands

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tyro.conf import Positional
 
+from weightspace.cli.models import parse_options
 from weightspace.cli.output import say, show_table, write_json
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ def train(
     zoo: Positional[Path],
     *,
     model: str = "ng-gnn-probes",
+    option: tuple[str, ...] = (),
     out: Path = Path("trained"),
     column: str = "label",
     epochs: int = 20,
@@ -36,7 +38,8 @@ def train(
     Args:
         zoo: the zoo's folder, with splits train, val and test.
         model: a name of docs/models.md, such as ng-gnn-probes, ng-t-edges, dws, nfn-np,
-            scale-gmn or flat-mlp; an unknown one is answered with the list of all.
+            scale-gmn or flat-mlp; `weightspace models` lists all.
+        option: options of the model, such as width=64 layers=3.
         out: a folder for the model, checkpoints and logs.
         column: the metadata column that holds the classes.
         epochs: at the most.
@@ -58,7 +61,7 @@ def train(
     opened = Zoo.open(zoo)
     settings = Settings(
         model=model,
-        options={"canonical": canonical},
+        options={"canonical": canonical, **parse_options(option)},
         column=column,
         learning_rate=learning_rate,
         weight_decay=weight_decay,

@@ -44,7 +44,7 @@ class Settings:
     """
 
     model: str
-    options: Mapping[str, int | float | bool] = field(default_factory=dict)
+    options: Mapping[str, int | float | bool | str] = field(default_factory=dict)
     column: str = "label"
     budget: Budget = field(default_factory=Budget)
     learning_rate: float = 1e-3
