@@ -20,6 +20,7 @@ from torch import Tensor
 
 from weightspace.graph import GraphSpec, NodeSet, activation_identities, position_identities
 from weightspace.nn.plan import plan_of
+from weightspace.nn.rearranging import Rearranging
 
 ROLES = ("input", "hidden", "output")
 
@@ -120,6 +121,11 @@ class Inflow:
 
     nodes: slice
     parts: tuple[Rows, ...]
+
+    @property
+    def size(self) -> int:
+        """How many neurons they are."""
+        return int(self.nodes.stop - self.nodes.start)
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,23 +294,24 @@ class Arrangement:
                 :attr:`Run.at_source` say.
             join: of two values, such as ``torch.add`` or ``torch.minimum``.
         """
-        starts = self._received_starts
-        pieces = torch.split(received, list(starts.values()))
-        places = {start: i for i, start in enumerate(starts)}
+        rows = received if self._arrival is None else self._arrival(received)
+        sizes = [inflow.size for inflow in self.inflows for _ in inflow.parts]
+        pieces = iter(torch.split(rows, sizes)) if sizes else iter(())
         merged = []
         for inflow in self.inflows:
-            parts = [
-                pieces[places[rows.start]]
-                if isinstance(rows, slice)
-                else received.index_select(0, rows.to(received.device))
-                for rows in inflow.parts
-            ]
+            parts = [next(pieces) for _ in inflow.parts]
             if parts:
                 merged.append(functools.reduce(join, parts))
             else:
-                size = inflow.nodes.stop - inflow.nodes.start
-                merged.append(received.new_zeros(size, received.shape[-1]))
+                merged.append(received.new_zeros(inflow.size, received.shape[-1]))
         return torch.cat(merged)
+
+    @cached_property
+    def _arrival(self) -> Rearranging | None:
+        """The order that puts received values beside each other as they are joined."""
+        parts = [index_of(rows) for inflow in self.inflows for rows in inflow.parts]
+        order = torch.cat(parts) if parts else torch.arange(0)
+        return None if torch.equal(order, torch.arange(len(order))) else Rearranging(order)
 
     @cached_property
     def bundles(self) -> tuple[Run, ...]:

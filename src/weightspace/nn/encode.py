@@ -162,9 +162,22 @@ class EdgeEncoder(nn.Module):
         channels = [self.sizes.edge_channels(run.layout) for run in runs]
         if networks.executor == "deferred":
             return DeferredEdges.of(networks, self.value, channels), written
-        values = [
-            self.value(networks.edge_features(run), own)
-            for run, own in zip(runs, channels, strict=True)
-        ]
-        states = values[0] if len(values) == 1 else torch.cat(values)
+        states = self._values(networks, channels)
         return states.expand(2, *states.shape), written
+
+    def _values(self, networks: Networks, channels: list[list[int]]) -> Float[Tensor, "edges d"]:
+        """The states ``e_ij`` in the order of runs, those of equal channels found together."""
+        runs = networks.arrangement.runs
+        groups: dict[tuple[int, ...], list[int]] = {}
+        for place, own in enumerate(channels):
+            groups.setdefault(tuple(own), []).append(place)
+        found: dict[int, Tensor] = {}
+        for chosen, places in groups.items():
+            features = [networks.edge_features(runs[place]) for place in places]
+            joined = features[0] if len(features) == 1 else torch.cat(features)
+            values: Tensor = self.value(joined, chosen)
+            if len(groups) == 1:
+                return values
+            parts = torch.split(values, [len(part) for part in features])
+            found.update(zip(places, parts, strict=True))
+        return torch.cat([found[place] for place in range(len(runs))])
