@@ -31,9 +31,7 @@ def cnn(widths: list[int], kernels: list[int], functions: list[type[nn.Module]])
     for width, kernel, function in zip(widths, kernels, functions, strict=True):
         steps += [nn.Conv2d(before, width, kernel, stride=2, padding=kernel // 2), function()]
         before = width
-    return nn.Sequential(
-        *steps, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(before, 10)
-    )
+    return nn.Sequential(*steps, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(before, 10))
 
 
 def different_cnns(count: int, seed: int) -> list[NeuralGraph]:
@@ -73,9 +71,7 @@ def main() -> None:
         alone = torch.cat([model(network) for network in mixed.networks()])
         difference = float((model(mixed) - alone).abs().max())
     model.train()
-    several, one = compare(
-        lambda: step(mixed), lambda: step(uniform), repeats=options.repeats
-    )
+    several, one = compare(lambda: step(mixed), lambda: step(uniform), repeats=options.repeats)
     first, again = compare(
         lambda: step(MixedGraph.of(mixed.networks())), lambda: step(mixed), repeats=3
     )

@@ -84,9 +84,7 @@ def main() -> None:
     work = options.work / options.name
     fit_zoo(options.name, options.images, work / "zoo")
     tasks = [
-        (options.name, str(work), model, seed)
-        for seed in options.seeds
-        for model in options.models
+        (options.name, str(work), model, seed) for seed in options.seeds for model in options.models
     ]
     for row in run_tasks(train_one, tasks, workers=options.jobs):
         print(
