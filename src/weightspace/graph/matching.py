@@ -12,8 +12,9 @@ from weightspace.errors import ModelError, StateError
 from weightspace.graph.assignment import Problem, where
 from weightspace.graph.layout import piece_grid
 from weightspace.graph.matching_terms import Term, Tree
+from weightspace.graph.movement import pieces_of
 from weightspace.graph.neural_graph import State, check_state
-from weightspace.graph.reordering import Reordering, pieces_of
+from weightspace.graph.reordering import Reordering
 from weightspace.graph.spec import GraphSpec
 from weightspace.graph.symmetry import GroupElement
 

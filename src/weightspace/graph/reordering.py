@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from jaxtyping import Int
@@ -14,7 +13,8 @@ from torch import Tensor
 from weightspace.errors import StateError, SymmetryError
 from weightspace.graph.binding import Piece
 from weightspace.graph.layout import ancestors, permute_grid, piece_grid
-from weightspace.graph.neural_graph import NeuralGraph, State, check_state
+from weightspace.graph.movement import Movement
+from weightspace.graph.neural_graph import State, check_state
 from weightspace.graph.spec import GraphSpec
 from weightspace.graph.symmetry import GroupElement
 
@@ -24,7 +24,7 @@ permutations of its own, as every attention head has."""
 
 
 @dataclass(frozen=True, eq=False)
-class Reordering:
+class Reordering(Movement):
     """A permutation of the neurons of every network of a batch; the functions stay the same.
 
     ``new[n, i] = old[n, permutation[n, i]]`` on every axis, as
@@ -122,43 +122,14 @@ class Reordering:
                 networks.
         """
         check_state(self.spec, stacked, batch=True)
-        result = {name: self._act(name, tensor) for name, tensor in stacked.items()}
+        result = {name: self._act_tensor(name, tensor) for name, tensor in stacked.items()}
         for item in self.spec.left_out:
             if item.same_as is not None:
                 result[item.parameter.name] = result[item.same_as]
         return result
 
-    def act_graph(self, graph: NeuralGraph) -> NeuralGraph:
-        """Reorder a batch of networks, their further node features included."""
-        moved = NeuralGraph.from_stacked(self.spec, self.act_stacked(graph.stacked_state()))
-        extra = {
-            key: {name: self.act_nodes(name, tensor) for name, tensor in values.items()}
-            for key, values in graph.extra.items()
-        }
-        return replace(moved, extra=extra)
-
-    def act_nodes(self, node_set: str, values: Tensor) -> Tensor:
-        """Reorder values ``[networks, neurons, channels]`` of a node set's neurons."""
-        axes = self.spec.node_set(node_set).axes
-        sizes = [self.spec.axis(axis).size for axis in axes]
-        grid = values.reshape(values.shape[0], *sizes, *values.shape[2:])
-        return self._permute(grid, list(axes)).reshape(values.shape)
-
-    def _act(self, parameter: str, old: Tensor) -> Tensor:
-        moves = self.permutations.keys()
-        pieces = [
-            piece
-            for piece in pieces_of(self.spec).get(parameter, ())
-            if any(factor.axis in moves for factor in piece.factors)
-        ]
-        if not pieces:
-            return old
-        if len(pieces) == 1 and math.prod(pieces[0].grid) == math.prod(old.shape[1:]):
-            return self._act_piece(pieces[0], old).reshape(old.shape)
-        new = old.clone()
-        for piece in pieces:
-            piece_grid(piece, new).copy_(self._act_piece(piece, old))
-        return new
+    def _moves(self, piece: Piece) -> bool:
+        return any(factor.axis in self.permutations for factor in piece.factors)
 
     def _act_piece(self, piece: Piece, old: Tensor) -> Tensor:
         grid = piece_grid(piece, old.contiguous())
@@ -188,12 +159,3 @@ def nested_sizes(spec: GraphSpec, name: str) -> tuple[int, ...]:
     """The sizes of the axes that an axis is nested in, outermost first, and its own."""
     axis = spec.axis(name)
     return (*(nested_sizes(spec, axis.within) if axis.within else ()), axis.size)
-
-
-@lru_cache(maxsize=64)
-def pieces_of(spec: GraphSpec) -> Mapping[str, tuple[Piece, ...]]:
-    """The pieces of every tensor; values that several pieces hold come once."""
-    found: dict[str, dict[object, Piece]] = {}
-    for piece in spec.pieces:
-        found.setdefault(piece.parameter, {}).setdefault(piece.cells, piece)
-    return {name: tuple(pieces.values()) for name, pieces in found.items()}

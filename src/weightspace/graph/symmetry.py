@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import torch
@@ -13,14 +13,15 @@ from torch import Tensor
 from weightspace.errors import SymmetryError
 from weightspace.graph.binding import Mixed, Piece, Weighing
 from weightspace.graph.layout import ancestors, permute_grid, piece_grid
-from weightspace.graph.neural_graph import NeuralGraph, State, check_state
+from weightspace.graph.movement import Movement, pieces_of
+from weightspace.graph.neural_graph import State, check_state
 from weightspace.graph.spec import GraphSpec
 
 Function = Callable[[State], Tensor]
 
 
 @dataclass(frozen=True, eq=False)
-class GroupElement:
+class GroupElement(Movement):
     """One change of a network's parameters that leaves its function unchanged.
 
     ``new[i] = q_i * old[permutation[i]]`` on every axis; an axis absent from
@@ -78,29 +79,18 @@ class GroupElement:
 
         A second name of another tensor has no pieces and stays as it is.
         """
-        return self._act_stack(parameter, tensor.detach()[None])[0]
+        return self._act_tensor(parameter, tensor.detach()[None])[0]
 
     def _act(self, stacked: State, *, squeeze: bool) -> dict[str, Tensor]:
         result: dict[str, Tensor] = {}
         for name, tensor in stacked.items():
             old = tensor.detach()
-            moved = self._act_stack(name, old)
-            result[name] = moved.clone() if moved is old and name in self._pieces else moved
+            moved = self._act_tensor(name, old)
+            result[name] = moved.clone() if moved is old and name in pieces_of(self.spec) else moved
         for item in self.spec.left_out:
             if item.same_as is not None:
                 result[item.parameter.name] = result[item.same_as]
         return {name: tensor[0] for name, tensor in result.items()} if squeeze else result
-
-    def _act_stack(self, parameter: str, old: Tensor) -> Tensor:
-        pieces = [p for p in self._pieces.get(parameter, ()) if self._moves(p)]
-        if not pieces:
-            return old
-        if len(pieces) == 1 and math.prod(pieces[0].grid) == math.prod(old.shape[1:]):
-            return self._act_piece(pieces[0], old).reshape(old.shape)
-        new = old.clone()
-        for piece in pieces:
-            piece_grid(piece, new).copy_(self._act_piece(piece, old))
-        return new
 
     def _moves(self, piece: Piece) -> bool:
         return (
@@ -111,13 +101,7 @@ class GroupElement:
 
     def _act_piece(self, piece: Piece, old: Tensor) -> Tensor:
         """The values of a piece after the element, with every factor as a dimension."""
-        grid = permute_grid(
-            piece_grid(piece, old),
-            [factor.axis for factor in piece.factors],
-            dict(self.permutations),
-            self._parents,
-            offset=1,
-        )
+        grid = self._permute(piece_grid(piece, old), [factor.axis for factor in piece.factors])
         for weighing in piece.weighings:
             if weighing.rescaling in self.factors:
                 place = factor_place(self.spec, piece, weighing)
@@ -148,38 +132,12 @@ class GroupElement:
         mixed_rows = rows @ matrix.reshape(-1, size, size).transpose(-1, -2)
         return mixed_rows.reshape(moved.shape).movedim(ends, first)
 
-    def act_graph(self, graph: NeuralGraph) -> NeuralGraph:
-        """Act on a neural graph, its further node features included.
-
-        Further features are values of neurons (such as activations): they are permuted, and
-        are only unchanged otherwise if the element has no factors.
-        """
-        moved = NeuralGraph.from_stacked(self.spec, self.act_stacked(graph.stacked_state()))
-        extra = {
-            key: {name: self.act_nodes(name, tensor) for name, tensor in values.items()}
-            for key, values in graph.extra.items()
-        }
-        return replace(moved, extra=extra)
-
-    def act_nodes(self, node_set: str, values: Tensor) -> Tensor:
-        """Permute values ``[batch, neurons, channels]`` of a node set's neurons."""
-        axes = self.spec.node_set(node_set).axes
-        sizes = [self.spec.axis(axis).size for axis in axes]
-        grid = values.reshape(values.shape[0], *sizes, *values.shape[2:])
-        grid = permute_grid(grid, list(axes), dict(self.permutations), self._parents, offset=1)
-        return grid.reshape(values.shape)
+    def _permute(self, grid: Tensor, axes: list[str | None]) -> Tensor:
+        return permute_grid(grid, axes, dict(self.permutations), self._parents, offset=1)
 
     @cached_property
     def _parents(self) -> dict[str, str | None]:
         return {axis.name: axis.within for axis in self.spec.axes}
-
-    @cached_property
-    def _pieces(self) -> dict[str, list[Piece]]:
-        """The pieces of every tensor; values that several pieces hold are moved once."""
-        found: dict[str, dict[object, Piece]] = {}
-        for piece in self.spec.pieces:
-            found.setdefault(piece.parameter, {}).setdefault(piece.cells, piece)
-        return {name: list(pieces.values()) for name, pieces in found.items()}
 
 
 def factor_place(spec: GraphSpec, piece: Piece, weighing: Weighing) -> int:

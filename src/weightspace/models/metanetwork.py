@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from weightspace.errors import DataError, ModelError
-from weightspace.graph import Batch, MixedGraph, NeuralGraph, Normalisation
-from weightspace.models.canonical import canonical_batch
+from weightspace.graph import Batch, MixedGraph, NeuralGraph, Normalisation, canonical_flips
+from weightspace.models.canonical_forms import in_forms
 from weightspace.models.trunk import Option, Prepared, Trunk
 from weightspace.nn.networks import Executor, Networks
 from weightspace.nn.normaliser import Normaliser
@@ -109,7 +109,9 @@ class Metanetwork(nn.Module):
                 )
 
     def _canonical(self, batch: MixedGraph) -> Prepared:
-        return canonical_batch(batch) if self.canonical else Prepared(batch, lambda x: x)
+        if not self.canonical:
+            return Prepared(batch, lambda edited: edited)
+        return in_forms(batch, lambda _: [canonical_flips])
 
     @property
     def parameter_count(self) -> int:

@@ -13,6 +13,7 @@ from weightspace.errors import ModelError
 from weightspace.graph import GraphSpec
 from weightspace.models.requirements import Requirements
 from weightspace.models.trunk import Changes, ChangesHead, Option, Readout, Trunk
+from weightspace.nn.edge_values import edge_values
 from weightspace.nn.encode import NodeIdentity
 from weightspace.nn.fourier_features import FourierFeatures
 from weightspace.nn.networks import Networks
@@ -122,13 +123,9 @@ class NFNNP(Trunk):
         return NFRead(state, parts)
 
     def _blocks(self, networks: Networks, parts: list[Segment]) -> list[Tensor]:
-        runs = networks.arrangement.runs
-        lifted = [
-            self.of_edges(
-                networks.edge_features(run), self.requirements.edge_channels(run.layout)
-            ).view(*run.shape, -1)
-            for run in runs
-        ]
+        arrangement = networks.arrangement
+        channels = [self.requirements.edge_channels(run.layout) for run in arrangement.runs]
+        lifted = arrangement.views(edge_values(networks, channels, self.of_edges))
         return [lifted[part.run][part.lead] for part in parts]
 
     def _biases(self, networks: Networks) -> Float[Tensor, "nodes c"]:

@@ -11,6 +11,7 @@ from weightspace.models.nfn_np import NFChanges, NFRead, NFReadout
 from weightspace.models.requirements import Requirements
 from weightspace.models.trunk import ChangesHead, Option, Readout, Trunk
 from weightspace.nn.arrangement import Arrangement
+from weightspace.nn.edge_values import edge_values
 from weightspace.nn.encode import NodeIdentity
 from weightspace.nn.fourier import FourierLinear
 from weightspace.nn.lead import at_lead
@@ -133,17 +134,15 @@ class NFT(Trunk):
 
     def _edges(self, networks: Networks, parts: list[Segment]) -> Tensor:
         arrangement = networks.arrangement
-        lifted = [
-            self.of_edges(networks.edge_features(run), self.requirements.edge_channels(run.layout))
-            for run in arrangement.runs
-        ]
+        channels = [self.requirements.edge_channels(run.layout) for run in arrangement.runs]
+        lifted = edge_values(networks, channels, self.of_edges)
         sizes = [
             (part.lead.stop - part.lead.start)
             * arrangement.runs[part.run].targets
             * arrangement.runs[part.run].sources
             for part in parts
         ]
-        depths = torch.split(torch.cat(lifted), sizes)
+        depths = torch.split(lifted, sizes)
         return torch.cat(
             [
                 values + self.depth.weight[part.identity]

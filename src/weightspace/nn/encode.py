@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from weightspace.graph import ACTIVATION_COUNT, ChainRunner
 from weightspace.nn.deferred_film import DeferredEdges
 from weightspace.nn.edge_maps import DirectedMap
+from weightspace.nn.edge_values import edge_values
 from weightspace.nn.fourier import FourierLinear
 from weightspace.nn.networks import Networks
 
@@ -158,26 +159,8 @@ class EdgeEncoder(nn.Module):
         along, against, both = self.directions.weight.chunk(3, dim=1)
         weight = torch.stack([along + both, against + both])
         written = DirectedMap(weight, torch.stack([self.directions.bias] * 2))
-        runs = networks.arrangement.runs
-        channels = [self.sizes.edge_channels(run.layout) for run in runs]
+        channels = [self.sizes.edge_channels(r.layout) for r in networks.arrangement.runs]
         if networks.executor == "deferred":
             return DeferredEdges.of(networks, self.value, channels), written
-        states = self._values(networks, channels)
+        states = edge_values(networks, channels, self.value)
         return states.expand(2, *states.shape), written
-
-    def _values(self, networks: Networks, channels: list[list[int]]) -> Float[Tensor, "edges d"]:
-        """The states ``e_ij`` in the order of runs, those of equal channels found together."""
-        runs = networks.arrangement.runs
-        groups: dict[tuple[int, ...], list[int]] = {}
-        for place, own in enumerate(channels):
-            groups.setdefault(tuple(own), []).append(place)
-        found: dict[int, Tensor] = {}
-        for chosen, places in groups.items():
-            features = [networks.edge_features(runs[place]) for place in places]
-            joined = features[0] if len(features) == 1 else torch.cat(features)
-            values: Tensor = self.value(joined, chosen)
-            if len(groups) == 1:
-                return values
-            parts = torch.split(values, [len(part) for part in features])
-            found.update(zip(places, parts, strict=True))
-        return torch.cat([found[place] for place in range(len(runs))])

@@ -14,7 +14,36 @@ from torch.autograd.function import once_differentiable
 from weightspace.nn.cached_parts import cached_parts
 
 
-class FourierLinear(nn.Module):
+class RandomFrequencies(nn.Module):
+    """Frequencies ``B``, normal of deviation ``sigma`` and not trained.
+
+    Rahimi and Recht 2007.
+
+    Args:
+        channels: values of one item.
+        frequencies: how many frequencies.
+        sigma: their deviation.
+    """
+
+    frequencies: Tensor
+
+    def __init__(self, channels: int, *, frequencies: int = 128, sigma: float = 3.0) -> None:
+        super().__init__()
+        self.register_buffer("frequencies", sigma * torch.randn(channels, frequencies))
+
+    def of(self, channels: Sequence[int] | None) -> Float[Tensor, "some frequencies"]:
+        """The frequencies of items that have only some channels, the others being zero.
+
+        Args:
+            channels: which channels they are, if not all.
+        """
+        found = self.frequencies
+        if channels is None or list(channels) == list(range(len(found))):
+            return found
+        return found[torch.as_tensor(channels, device=found.device)]
+
+
+class FourierLinear(RandomFrequencies):
     """A linear map of random Fourier features of values.
 
     Rahimi and Recht 2007, used by Kofinas et al. 2024 for weights and biases:
@@ -32,13 +61,10 @@ class FourierLinear(nn.Module):
     torch.Size([5, 32])
     """
 
-    frequencies: Tensor
-
     def __init__(
         self, channels: int, width: int, *, frequencies: int = 128, sigma: float = 3.0
     ) -> None:
-        super().__init__()
-        self.register_buffer("frequencies", sigma * torch.randn(channels, frequencies))
+        super().__init__(channels, frequencies=frequencies, sigma=sigma)
         self.linear = nn.Linear(2 * frequencies, width)
 
     def forward(
@@ -50,11 +76,8 @@ class FourierLinear(nn.Module):
             x: the values.
             channels: which channels they are, if not all; the others are zero.
         """
-        frequencies = self.frequencies
-        if channels is not None and list(channels) != list(range(len(frequencies))):
-            frequencies = frequencies[torch.as_tensor(channels, device=x.device)]
         result: Tensor = _FourierLinear.apply(  # type: ignore[no-untyped-call]
-            x, frequencies, self.linear.weight, self.linear.bias
+            x, self.of(channels), self.linear.weight, self.linear.bias
         )
         return result
 

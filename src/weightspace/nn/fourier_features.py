@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
+
+from weightspace.nn.fourier import RandomFrequencies
 
 
-class FourierFeatures(nn.Module):
+class FourierFeatures(RandomFrequencies):
     """Lift values to ``[sin(B x), cos(B x)]`` with ``B`` normal of deviation ``sigma``.
 
     Rahimi and Recht 2007; Zhou et al. 2023, section 3.1, for weights and biases. ``B`` is not
@@ -23,12 +25,6 @@ class FourierFeatures(nn.Module):
     >>> FourierFeatures(1, frequencies=128, sigma=3.0)(torch.zeros(5, 1)).shape
     torch.Size([5, 256])
     """
-
-    frequencies: Tensor
-
-    def __init__(self, channels: int, *, frequencies: int = 128, sigma: float = 3.0) -> None:
-        super().__init__()
-        self.register_buffer("frequencies", sigma * torch.randn(channels, frequencies))
 
     @property
     def width(self) -> int:
@@ -44,8 +40,5 @@ class FourierFeatures(nn.Module):
             x: the values.
             channels: which channels they are, if not all; the others are zero.
         """
-        frequencies = self.frequencies
-        if channels is not None and list(channels) != list(range(len(frequencies))):
-            frequencies = frequencies[torch.as_tensor(channels, device=x.device)]
-        angles = x @ frequencies
+        angles = x @ self.of(channels)
         return torch.cat([torch.sin(angles), torch.cos(angles)], dim=-1)

@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from weightspace.nn.edge_values import edge_values
 from weightspace.nn.encode import Sizes
 from weightspace.nn.fourier import FourierLinear
 from weightspace.nn.networks import Networks
@@ -35,13 +36,11 @@ class PairEncoder(nn.Module):
     def forward(self, networks: Networks, layout: PairLayout) -> Float[Tensor, "pairs d"]:
         """Encode the pairs."""
         empty = self.value.linear.bias
-        values = [
-            self.value(networks.edge_features(run), self.sizes.edge_channels(run.layout))
-            for run in networks.arrangement.runs
-        ]
-        if not values:
+        runs = networks.arrangement.runs
+        if not runs:
             return empty.expand(layout.pair_count, -1).contiguous()
-        known = values[0] if len(values) == 1 else torch.cat(values)
+        channels = [self.sizes.edge_channels(run.layout) for run in runs]
+        known = edge_values(networks, channels, self.value)
         if isinstance(layout.along, slice):
             return torch.cat([known, empty.expand(layout.pair_count - len(known), -1)])
         rest = empty.expand(layout.pair_count, -1)
