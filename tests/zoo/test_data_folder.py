@@ -1,0 +1,46 @@
+"""Images by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.data import shared_data
+from weightspace.errors import DataError, FileError
+from weightspace.zoo.data_folder import data_file, named_images
+
+
+def test_digits_need_no_file() -> None:
+    images = named_images("digits")
+    assert images.shape == (8, 8, 1)
+    assert len(images.train) + len(images.test) == 1797
+
+
+def test_a_missing_file_says_how_to_name_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WEIGHTSPACE_DATA", str(tmp_path))
+    with pytest.raises(FileError, match="Set WEIGHTSPACE_DATA to the folder"):
+        data_file("images/mnist.npz")
+
+
+def test_an_unknown_name_lists_the_known_ones() -> None:
+    with pytest.raises(DataError, match="digits, mnist"):
+        named_images("imagenet")
+
+
+FILES = {
+    "mnist": ("mnist.npz", (28, 28, 1), 60_000, 10_000),
+    "fashion-mnist": ("fashion_mnist_20k.npz", (28, 28, 1), 10_000, 10_000),
+    "cifar10-lossless": ("cifar10_2k_lossless.npz", (32, 32, 3), 2_000, 0),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_named_images(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, shape, train, test = FILES[name]
+    folder = shared_data(f"images/{file}").parents[1]
+    monkeypatch.setenv("WEIGHTSPACE_DATA", str(folder))
+    images = named_images(name)
+    assert (images.shape, len(images.train), len(images.test)) == (shape, train, test)
