@@ -25,6 +25,7 @@ LAYERS = [
     "tasks",
     "train",
     "report",
+    "experiments",
     "cli",
 ]
 

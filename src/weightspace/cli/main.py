@@ -16,6 +16,7 @@ from weightspace.cli.inspect import inspect
 from weightspace.cli.models import models
 from weightspace.cli.predict import predict
 from weightspace.cli.render import render
+from weightspace.cli.reproduce import reproduce
 from weightspace.cli.train import train
 from weightspace.cli.zoo import fit_inrs, info, verify
 from weightspace.errors import WeightspaceError
@@ -40,6 +41,7 @@ def app() -> SubcommandApp:
     commands.command(models)
     commands.command(inspect)
     commands.command(render)
+    commands.command(reproduce)
     return commands
 
 

@@ -1,0 +1,22 @@
+"""The experiments by name."""
+
+from __future__ import annotations
+
+from weightspace.errors import ModelError
+from weightspace.experiments.experiment import Experiment
+
+EXPERIMENTS: dict[str, type[Experiment]] = {experiment.name: experiment for experiment in ()}
+"""All experiments that ``weightspace reproduce`` knows."""
+
+
+def find_experiment(name: str) -> Experiment:
+    """An experiment by its name.
+
+    Raises:
+        ModelError: there is none of this name.
+    """
+    if name not in EXPERIMENTS:
+        raise ModelError(
+            "experiment", expected=f"one of {', '.join(EXPERIMENTS)}", found=repr(name)
+        )
+    return EXPERIMENTS[name]()
