@@ -21,7 +21,7 @@ from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
 from torch.utils.data import DataLoader
 
 from weightspace.errors import FileError, require_between
-from weightspace.train.allocator import keep_freed_memory
+from weightspace.zoo.allocator import keep_freed_memory
 
 
 @dataclass(frozen=True)
