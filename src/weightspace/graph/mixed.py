@@ -93,6 +93,10 @@ class MixedGraph:
         """Where the tensors are."""
         return self.parts[0].device
 
+    def to(self, target: torch.device | torch.dtype | str) -> MixedGraph:
+        """Move every tensor to a device, or every floating-point tensor to a type."""
+        return self.map_parts(lambda part: part.to(target))
+
     def map_parts(self, function: Callable[[NeuralGraph], NeuralGraph]) -> MixedGraph:
         """Apply a function that keeps specs and batch sizes to every part."""
         return MixedGraph(tuple(function(part) for part in self.parts), self.order)

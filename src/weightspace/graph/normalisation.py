@@ -70,14 +70,19 @@ class Normalisation:
     std: Mapping[str, Float[Tensor, " features"]]
 
     @classmethod
-    def fit(cls, batch: NeuralGraph | MixedGraph) -> Normalisation:
+    def fit(cls, batch: NeuralGraph | MixedGraph, *, by_kind: bool = False) -> Normalisation:
         """Fit the statistics on a batch that holds the whole training set.
+
+        Args:
+            batch: the training networks.
+            by_kind: let layers of one kind share theirs though all networks are of one spec,
+                for reading networks of other specs later.
 
         Raises:
             DataError: a weight is not finite.
         """
         mixed = MixedGraph.of(batch)
-        spec = mixed.specs[0] if len(set(mixed.specs)) == 1 else None
+        spec = mixed.specs[0] if len(set(mixed.specs)) == 1 and not by_kind else None
         key_of = key_by_kind if spec is None else key_by_name
         found: dict[str, list[Tensor]] = {}
         for part in mixed.parts:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+
 from torch import Tensor, nn
 
 from weightspace.errors import StateError
 from weightspace.graph import MixedGraph, Normalisation
+
+_LOG = logging.getLogger(__name__)
 
 
 class Normaliser(nn.Module):
@@ -26,21 +30,29 @@ class Normaliser(nn.Module):
     def fit(self, batch: MixedGraph) -> None:
         """Take the statistics of a batch that holds the whole training set.
 
+        Kinds of layers that no training network has keep their values as they are, where the
+        model was made for networks of several specs.
+
         Raises:
             DataError: a weight is not finite.
             StateError: the networks have other layers than this was made for.
         """
-        fitted = Normalisation.fit(batch)
-        if tuple(fitted.mean) != self._keys:
+        fitted = Normalisation.fit(batch, by_kind=self.spec is None)
+        known = set(fitted.mean) <= set(self._keys)
+        if not known or (self.spec is not None and len(fitted.mean) < len(self._keys)):
             raise StateError(
                 "normalisation",
                 expected=f"networks with the layers {', '.join(self._keys)}",
                 found=", ".join(fitted.mean),
                 hint="Fit it on the networks that the model was made for.",
             )
+        unseen = [key for key in self._keys if key not in fitted.mean]
+        if unseen:
+            _LOG.warning("no training network has layers of the kinds %s", ", ".join(unseen))
         for place, key in enumerate(self._keys):
-            self.get_buffer(f"mean_{place}").copy_(fitted.mean[key])
-            self.get_buffer(f"std_{place}").copy_(fitted.std[key])
+            if key in fitted.mean:
+                self.get_buffer(f"mean_{place}").copy_(fitted.mean[key])
+                self.get_buffer(f"std_{place}").copy_(fitted.std[key])
 
     @property
     def normalisation(self) -> Normalisation:
