@@ -67,6 +67,10 @@ class FileError(WeightspaceError):
     """A file that is missing, damaged, of an unknown layout or unsafe to read."""
 
 
+class GraphError(WeightspaceError):
+    """A relational graph that cannot be: disconnected, directed, or out of its limits."""
+
+
 class TraceError(WeightspaceError):
     """A network that cannot be followed: the operation, where it stands, and its shapes."""
 
