@@ -9,9 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from weightspace.zoo import Zoo, inr_recipe
+from weightspace.zoo import Zoo
 from weightspace.zoo.images import ImageSet
-from weightspace.zoo.inr_recipe import InrRecipe, fit_inr_zoo
+from weightspace.zoo.inr_recipe import InrImages, fit_inr_zoo
+from weightspace.zoo.signal_recipe import InrRecipe
 
 RECIPE = InrRecipe(hidden=(8, 8), steps=100, refits=3, seed=5, validation=0.25)
 SLOW = dataclasses.replace(RECIPE, steps=800)  # slow enough to be killed half way
@@ -28,7 +29,7 @@ def noise_images(train: int = 12, test: int = 5, *, seed: int = 0) -> ImageSet:
 
 def make(folder: Path, workers: int, recipe: InrRecipe = RECIPE) -> Zoo:
     """Make the zoo in small parts, or go on with it."""
-    inr_recipe.PART = PART
+    InrImages.part_size = PART
     return fit_inr_zoo(noise_images(), folder, recipe=recipe, workers=workers)
 
 

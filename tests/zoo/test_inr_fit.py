@@ -12,8 +12,9 @@ from torch import Tensor
 from weightspace.errors import DataError, ModelError
 from weightspace.graph import check_state
 from weightspace.zoo.coordinates import pixel_grid
-from weightspace.zoo.inr_fit import FittedInrs, fit_inrs
+from weightspace.zoo.inr_fit import fit_inrs
 from weightspace.zoo.render import render
+from weightspace.zoo.signal_fit import FittedSignals
 from weightspace.zoo.siren import PUBLISHED, TEXTBOOK, Siren, SirenVariant, siren_spec
 
 
@@ -152,15 +153,15 @@ def test_every_network_needs_a_seed() -> None:
         fit_inrs(blobs(3), seeds=[1, 2], hidden=[4])
 
 
-def assert_same(first: FittedInrs, second: FittedInrs) -> None:
+def assert_same(first: FittedSignals, second: FittedSignals) -> None:
     """Check that two fits are equal to the bit."""
     for name, tensor in first.state.items():
         assert torch.equal(second.state[name], tensor)
-    assert torch.equal(first.psnr, second.psnr)
+    assert torch.equal(first.error, second.error)
     assert torch.equal(first.steps, second.steps)
 
 
-def psnr(fitted: FittedInrs, images: Tensor) -> Tensor:
+def psnr(fitted: FittedSignals, images: Tensor) -> Tensor:
     """The ratio measured on the rendered images."""
     spec = siren_spec([2, 8, 8, 1])
     shown = render(spec, fitted.state, *images.shape[1:3])

@@ -18,11 +18,12 @@ import torch
 from tests.zoo.fitting import PART, RECIPE, SLOW, make, noise_images
 from tests.zoo.zoos import contents
 from weightspace.errors import FileError, ModelError
-from weightspace.zoo import Zoo, crossing_groups, inr_recipe, verify
+from weightspace.zoo import Zoo, crossing_groups, signal_recipe, verify
 from weightspace.zoo.images import digits_images
 from weightspace.zoo.inr_fit import fit_inrs
-from weightspace.zoo.inr_recipe import InrRecipe, fit_inr_zoo, network_seed
+from weightspace.zoo.inr_recipe import InrImages, fit_inr_zoo
 from weightspace.zoo.render import render
+from weightspace.zoo.signal_recipe import InrRecipe, network_seed
 from weightspace.zoo.siren import PUBLISHED
 
 SHARED = dataclasses.replace(PUBLISHED, shared_init=1)
@@ -31,15 +32,12 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(autouse=True)
 def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inr_recipe, "PART", PART)
+    monkeypatch.setattr(InrImages, "part_size", PART)
 
 
 @pytest.fixture(scope="module")
 def zoo(tmp_path_factory: pytest.TempPathFactory) -> Zoo:
-    before = inr_recipe.PART
-    made = make(tmp_path_factory.mktemp("zoo") / "zoo", 1)
-    inr_recipe.PART = before
-    return made
+    return make(tmp_path_factory.mktemp("zoo") / "zoo", 1)
 
 
 def test_every_image_has_its_refits_and_one_split(zoo: Zoo) -> None:
@@ -98,18 +96,22 @@ def test_the_zoo_says_what_it_was_made_from(zoo: Zoo) -> None:
 
 def test_finished_parts_are_not_made_again(tmp_path: Path, monkeypatch: Any, zoo: Zoo) -> None:
     calls: list[int] = []
-    fit = inr_recipe._fit_part
+    fit = signal_recipe._Part.make_part
 
-    def stop_at_three(task: Any) -> Any:
+    def stop_at_three(maker: Any, part: int) -> Any:
         if len(calls) == 3:
             raise KeyboardInterrupt
-        calls.append(task.part)
-        return fit(task)
+        calls.append(part)
+        return fit(maker, part)
 
-    monkeypatch.setattr(inr_recipe, "_fit_part", stop_at_three)
+    monkeypatch.setattr(signal_recipe._Part, "make_part", stop_at_three)
     with pytest.raises(KeyboardInterrupt):
         make(tmp_path / "zoo", 1)
-    monkeypatch.setattr(inr_recipe, "_fit_part", lambda task: calls.append(task.part) or fit(task))
+    monkeypatch.setattr(
+        signal_recipe._Part,
+        "make_part",
+        lambda maker, part: calls.append(part) or fit(maker, part),
+    )
     make(tmp_path / "zoo", 1)
     assert calls == list(range(7))
     assert contents(tmp_path / "zoo") == contents(zoo.path)

@@ -1,9 +1,12 @@
 """Zoos: sets of trained networks on disk, and recipes that make them."""
 
 from weightspace.zoo.images import ImageSet, digits_images, load_images
-from weightspace.zoo.inr_fit import FittedInrs, fit_inrs
-from weightspace.zoo.inr_recipe import InrRecipe, fit_inr_zoo
+from weightspace.zoo.inr_fit import fit_inrs
+from weightspace.zoo.inr_recipe import InrImages, fit_inr_zoo
+from weightspace.zoo.recipe import Engine, LocalPool, MadePart, Recipe, make_zoo
 from weightspace.zoo.render import render
+from weightspace.zoo.signal_fit import FittedSignals, Samples, fit_signals
+from weightspace.zoo.signal_recipe import InrRecipe, SignalRecipe
 from weightspace.zoo.siren import (
     PUBLISHED,
     PUBLISHED_EXACT,
@@ -21,10 +24,17 @@ __all__ = [
     "PUBLISHED",
     "PUBLISHED_EXACT",
     "TEXTBOOK",
-    "FittedInrs",
+    "Engine",
+    "FittedSignals",
     "ImageSet",
+    "InrImages",
     "InrRecipe",
+    "LocalPool",
+    "MadePart",
     "Problem",
+    "Recipe",
+    "Samples",
+    "SignalRecipe",
     "Siren",
     "SirenVariant",
     "VerifyReport",
@@ -34,7 +44,9 @@ __all__ = [
     "digits_images",
     "fit_inr_zoo",
     "fit_inrs",
+    "fit_signals",
     "load_images",
+    "make_zoo",
     "render",
     "siren_spec",
     "split_by_group",

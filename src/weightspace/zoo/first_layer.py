@@ -1,54 +1,67 @@
-"""The first layer of many SIRENs on one grid of pixels, and its gradient."""
+"""The first layer of many SIRENs at given points, and its gradient."""
 
 from __future__ import annotations
 
 import math
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from weightspace.zoo.coordinates import pixel_axis, pixel_grid
+from weightspace.zoo.coordinates import pixel_axis
+
+
+class FirstMemory(NamedTuple):
+    """Memory that a first layer fills, and some to compute with.
+
+    Args:
+        values: the hidden values ``[networks, size + 1, points]`` to fill; the last row with 1.
+        delta: where the gradient ``[networks, size, points]`` of the others will stand.
+        slopes: as large as ``delta``, for phases; nobody else's between the forward and the
+            backward computation.
+    """
+
+    values: Tensor
+    delta: Tensor
+    slopes: Tensor
 
 
 class FirstLayer(Protocol):
     """Fills hidden values from the first layer's parameters, and gradients from gradients."""
 
-    def forward(self, weight: Float[Tensor, "networks size 3"], w0: float) -> None:
-        """Fill the hidden values from ``[W_x, W_y, b]``."""
+    def forward(self, weight: Float[Tensor, "networks size inputs+1"], w0: float) -> None:
+        """Fill the hidden values from ``[W, b]``."""
 
-    def backward(self, factor: float, slot: Float[Tensor, "networks 3 size"]) -> None:
+    def backward(self, factor: float, slot: Float[Tensor, "networks inputs+1 size"]) -> None:
         """Fill the parameters' gradient from that of the hidden values, times a factor."""
 
 
 class PointwiseLayer:
-    """``sin(w0 (W x + b))`` at every pixel. The better way for small images.
+    """``sin(w0 (W x + b))`` at every point. The better way for points on no grid or a small one.
 
     Args:
-        values: the hidden values ``[networks, size + 1, pixels]`` to fill but for the last row.
-        delta: where their gradient ``[networks, size, pixels]`` will stand.
-        height: the images' rows.
-        width: the images' columns.
+        memory: what it fills; its values' last row holds ones.
+        points: coordinates, for each network or with one leading row for all.
     """
 
-    def __init__(self, values: Tensor, delta: Tensor, *, height: int, width: int) -> None:
-        networks, size, _ = delta.shape
-        points = pixel_grid(height, width, dtype=torch.float64).t()
-        points = torch.cat([points, torch.ones_like(points[:1])])
-        self._points = points.to(delta).expand(networks, -1, -1)
-        self._sines = values[:, :size]
-        self._delta = delta
-        self._slopes = torch.empty_like(delta)
+    def __init__(self, memory: FirstMemory, points: Float[Tensor, "rows points inputs"]) -> None:
+        networks, size, _ = memory.delta.shape
+        columns = points.transpose(1, 2)
+        columns = torch.cat([columns, torch.ones_like(columns[:, :1])], dim=1)
+        self._points = columns.to(memory.delta).expand(networks, -1, -1)
+        self._sines = memory.values[:, :size]
+        self._delta = memory.delta
+        self._slopes = memory.slopes
         self._slopes_t = self._slopes.transpose(1, 2)
 
-    def forward(self, weight: Float[Tensor, "networks size 3"], w0: float) -> None:
-        """Fill the hidden values from ``[W_x, W_y, b]``."""
+    def forward(self, weight: Float[Tensor, "networks size inputs+1"], w0: float) -> None:
+        """Fill the hidden values from ``[W, b]``."""
         phases = self._slopes
         torch.baddbmm(phases, weight, self._points, beta=0, alpha=w0, out=phases)
         torch.sin(phases, out=self._sines)
 
-    def backward(self, factor: float, slot: Float[Tensor, "networks 3 size"]) -> None:
+    def backward(self, factor: float, slot: Float[Tensor, "networks inputs+1 size"]) -> None:
         """Fill the parameters' gradient from that of the hidden values, times a factor."""
         self._slopes.cos_().mul_(self._delta)
         torch.baddbmm(slot, self._points, self._slopes_t, beta=0, alpha=factor, out=slot)
@@ -64,13 +77,13 @@ class SeparableLayer:
     phases, which a product with ``[W_x, W_y, b, 1]`` gives.
 
     Args:
-        values: the hidden values ``[networks, size + 1, pixels]`` to fill; the last row with 1.
-        delta: where the gradient ``[networks, size, pixels]`` of the others will stand.
+        memory: what it fills.
         height: the images' rows.
         width: the images' columns.
     """
 
-    def __init__(self, values: Tensor, delta: Tensor, *, height: int, width: int) -> None:
+    def __init__(self, memory: FirstMemory, *, height: int, width: int) -> None:
+        values, delta, _ = memory
         networks, size, _ = delta.shape
         grid, powers, sums = _constants(height, width)
         self._grid = grid.to(delta).expand(networks, -1, -1)
@@ -95,14 +108,14 @@ class SeparableLayer:
         self._right_rows = self._right.view(-1, 4, width)
         self._right_columns = self._right.view(networks, size, 4 * width).transpose(1, 2)
 
-    def forward(self, weight: Float[Tensor, "networks size 3"], w0: float) -> None:
-        """Fill the hidden values from ``[W_x, W_y, b]``."""
+    def forward(self, weight: Float[Tensor, "networks size inputs+1"], w0: float) -> None:
+        """Fill the hidden values from ``[W, b]``."""
         torch.mul(weight, w0, out=self._own_weights)
         torch.bmm(self._weights, self._grid, out=self._sines)
         self._sines.sin_()
         torch.bmm(self._rows, self._columns, out=self._values)
 
-    def backward(self, factor: float, slot: Float[Tensor, "networks 3 size"]) -> None:
+    def backward(self, factor: float, slot: Float[Tensor, "networks inputs+1 size"]) -> None:
         """Fill the parameters' gradient from that of the hidden values, times a factor.
 
         ``sum_ij y_i^k d_ij cos(r_i + c_j) = sum_j cos c_j (sum_i y_i^k cos r_i d_ij)

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +42,13 @@ class MadePart(NamedTuple):
     rows: list[dict[str, Any]]
 
 
+class PartMaker(Protocol):
+    """Makes a part of a zoo; it can be sent to another process."""
+
+    def make_part(self, part: int) -> MadePart:
+        """Make a part: a pure function of the maker and the part's number."""
+
+
 class Recipe(ABC):
     """What makes a zoo, part by part: every random choice is a function of seed and number.
 
@@ -73,10 +80,10 @@ class Recipe(ABC):
     def make_part(self, part: int) -> MadePart:
         """Make a part: a pure function of the recipe and the part's number."""
 
-    def for_part(self, part: int) -> Recipe:
-        """A recipe that makes the same part and is cheap to send.
+    def for_part(self, part: int) -> PartMaker:
+        """What makes the same part, and is cheap to send to another process.
 
-        A recipe that carries much data overrides this, to carry what the part needs.
+        A recipe that carries much data overrides this, to send what the part needs.
 
         Args:
             part: the one part that will be made.
@@ -150,7 +157,7 @@ def make_zoo(recipe: Recipe, out: Path | str, *, engine: Engine | None = None) -
 
 
 class _Task(NamedTuple):
-    recipe: Recipe
+    maker: PartMaker
     part: int
 
 
@@ -159,7 +166,7 @@ def _tasks(recipe: Recipe, parts: Iterable[int]) -> Iterator[_Task]:
 
 
 def _make(task: _Task) -> MadePart:
-    return task.recipe.make_part(task.part)
+    return task.maker.make_part(task.part)
 
 
 def _write(writer: ZooWriter, made: MadePart) -> None:

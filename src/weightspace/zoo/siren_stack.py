@@ -1,4 +1,4 @@
-"""The gradient of many SIRENs at once, derived by hand for images on a grid of pixels."""
+"""The gradient of many SIRENs at once, derived by hand."""
 
 from __future__ import annotations
 
@@ -11,14 +11,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from weightspace.zoo.first_layer import FirstLayer, PointwiseLayer, SeparableLayer
+from weightspace.zoo.domains import Domain
+from weightspace.zoo.first_layer import FirstLayer, FirstMemory
 from weightspace.zoo.siren import SirenVariant, count_layers
 
 CACHE_BYTES = 3 << 19
 """Scratch memory that a block of networks may fill: most of a core's second-level cache."""
-
-SEPARABLE_PIXELS = 400
-"""From this image size on a separable first layer is the faster one."""
 
 
 @dataclass(frozen=True)
@@ -26,16 +24,14 @@ class StackShape:
     """What a stack of SIRENs computes, without its numbers.
 
     Args:
-        sizes: the numbers of neurons, inputs first; there are two inputs.
+        sizes: the numbers of neurons, inputs first.
         variant: frequencies and offset.
-        height: the images' rows.
-        width: the images' columns.
+        points: at how many points it is evaluated at a time.
     """
 
     sizes: tuple[int, ...]
     variant: SirenVariant
-    height: int
-    width: int
+    points: int
 
     @property
     def layers(self) -> int:
@@ -43,26 +39,16 @@ class StackShape:
         return count_layers(self.sizes)
 
     @property
-    def pixels(self) -> int:
-        """The number of pixels."""
-        return self.height * self.width
-
-    @property
     def values(self) -> int:
-        """The number of values in an image."""
-        return self.pixels * self.sizes[-1]
-
-    @property
-    def separable(self) -> bool:
-        """Whether the first layer is computed from rows and columns (measured crossover)."""
-        return self.pixels >= SEPARABLE_PIXELS
+        """The number of values of a signal."""
+        return self.points * self.sizes[-1]
 
     @property
     def block(self) -> int:
         """How many networks' activations fit into the cache."""
         hidden = sum(self.sizes[1:-1])
         neurons = 2 * hidden + max(self.sizes[1:-1]) - self.sizes[1] + self.sizes[-1]
-        return max(1, CACHE_BYTES // (4 * neurons * self.pixels))
+        return max(1, CACHE_BYTES // (4 * neurons * self.points))
 
 
 class SirenStack:
@@ -74,18 +60,23 @@ class SirenStack:
 
     Args:
         state: the stacked state, see :func:`weightspace.zoo.siren.initial_states`.
-        shape: sizes, variant and image size.
+        shape: sizes, variant and number of points.
+        domains: the points, or several sets of points to take by turns.
 
+    >>> from weightspace.zoo.domains import PixelGrid
     >>> from weightspace.zoo.siren import PUBLISHED, initial_states
-    >>> shape = StackShape((2, 8, 1), PUBLISHED, 4, 4)
-    >>> stack = SirenStack(initial_states(shape.sizes, PUBLISHED, [1, 2]), shape)
+    >>> shape = StackShape((2, 8, 1), PUBLISHED, 16)
+    >>> stack = SirenStack(initial_states(shape.sizes, PUBLISHED, [1, 2]), shape, [PixelGrid(4, 4)])
     >>> stack.gradient(torch.zeros(2, 1, 16)).shape  # the errors; the gradient is in flat.grad
     torch.Size([2])
     """
 
-    def __init__(self, state: Mapping[str, Tensor], shape: StackShape) -> None:
+    def __init__(
+        self, state: Mapping[str, Tensor], shape: StackShape, domains: Sequence[Domain]
+    ) -> None:
         first = state["seq.0.weight"]
         self.shape = shape
+        self._domains = tuple(domains)
         self.networks = first.shape[0]
         self.flat = nn.Parameter(torch.empty(self._count, dtype=first.dtype, device=first.device))
         self._gradients = torch.zeros_like(self.flat)
@@ -102,29 +93,36 @@ class SirenStack:
             size = weights[0].shape[0]
             if size not in scratch:
                 scratch[size] = _Scratch(size, shape, self.flat.detach())
-            self._blocks.append(_Block(weights, slots, scratch[size], shape))
+            chosen = slice(start, start + size)
+            layers = [scratch[size].first_layer(domain, chosen) for domain in self._domains]
+            self._blocks.append(_Block(weights, slots, scratch[size], layers, shape))
 
     def gradient(
-        self, targets: Float[Tensor, "networks channels pixels"]
+        self, targets: Float[Tensor, "networks channels points"], domain: int = 0
     ) -> Float[Tensor, " networks"]:
         """Compute every network's gradient, and its error with the parameters as they are.
 
         Args:
-            targets: the images, less the variant's offset.
+            targets: the signals at the domain's points, less the variant's offset.
+            domain: which of the domains.
 
         Returns:
             The root of each network's mean squared error. The gradients of the mean squared
             errors are in ``flat.grad``.
         """
         parts = zip(self._blocks, torch.split(targets, self._blocks[0].networks), strict=True)
-        return torch.cat([block.backward(block.forward(part)) for block, part in parts])
+        return torch.cat(
+            [block.backward(block.forward(part, domain), domain) for block, part in parts]
+        )
 
     def errors(
-        self, targets: Float[Tensor, "networks channels pixels"]
+        self, targets: Float[Tensor, "networks channels points"], domain: int = 0
     ) -> Float[Tensor, " networks"]:
         """The root of each network's mean squared error."""
         parts = zip(self._blocks, torch.split(targets, self._blocks[0].networks), strict=True)
-        return torch.cat([block.root_mean_square(block.forward(part)) for block, part in parts])
+        return torch.cat(
+            [block.root_mean_square(block.forward(part, domain)) for block, part in parts]
+        )
 
     def state(self) -> dict[str, Tensor]:
         """The parameters as a stacked state."""
@@ -137,7 +135,8 @@ class SirenStack:
     def select(self, networks: Int[Tensor, " chosen"]) -> SirenStack:
         """Make a stack of some of the networks, with their gradients."""
         state = {name: tensor[networks] for name, tensor in self.state().items()}
-        chosen = SirenStack(state, self.shape)
+        domains = [domain.select(networks) for domain in self._domains]
+        chosen = SirenStack(state, self.shape, domains)
         chosen._gradients.copy_(self.rows(self._gradients, networks))
         return chosen
 
@@ -172,21 +171,28 @@ class _Scratch:
     """
 
     def __init__(self, networks: int, shape: StackShape, like: Tensor) -> None:
-        hidden, pixels = shape.sizes[1:-1], shape.pixels
-        self.values = [like.new_ones(networks, size + 1, pixels) for size in hidden]
+        hidden, points = shape.sizes[1:-1], shape.points
+        self.values = [like.new_ones(networks, size + 1, points) for size in hidden]
         self.values_t = [values.transpose(1, 2) for values in self.values]
         self.sines = [values[:, :-1] for values in self.values]
-        self.slopes = [like.new_empty(networks, size, pixels) for size in hidden[1:]]
+        self.slopes = [like.new_empty(networks, size, points) for size in hidden[1:]]
         self.slopes_t = [slopes.transpose(1, 2) for slopes in self.slopes]
-        delta = like.new_empty(networks * max(hidden) * pixels)
+        delta = like.new_empty(networks * max(hidden) * points)
         self.deltas = [
-            delta[: networks * size * pixels].view(networks, size, pixels) for size in hidden
+            delta[: networks * size * points].view(networks, size, points) for size in hidden
         ]
-        self.error = like.new_empty(networks, shape.sizes[-1], pixels)
-        first = SeparableLayer if shape.separable else PointwiseLayer
-        self.first: FirstLayer = first(
-            self.values[0], self.deltas[0], height=shape.height, width=shape.width
-        )
+        self.error = like.new_empty(networks, shape.sizes[-1], points)
+        self._phases = torch.empty_like(self.deltas[0])
+        self._layers: dict[Domain, FirstLayer] = {}
+
+    def first_layer(self, domain: Domain, networks: slice) -> FirstLayer:
+        """The first layer at some networks' points; made once for points that all share."""
+        memory = FirstMemory(self.values[0], self.deltas[0], self._phases)
+        if not domain.shared:
+            return domain.select(networks).first_layer(memory)
+        if domain not in self._layers:
+            self._layers[domain] = domain.first_layer(memory)
+        return self._layers[domain]
 
 
 class _Block:
@@ -197,11 +203,13 @@ class _Block:
         weights: Sequence[Tensor],
         gradients: Sequence[Tensor],
         scratch: _Scratch,
+        first_layers: Sequence[FirstLayer],
         shape: StackShape,
     ) -> None:
         self.networks = weights[0].shape[0]
         self._shape = shape
         self._scratch = scratch
+        self._first_layers = first_layers
         self._frequencies = [shape.variant.w0(layer) for layer in range(shape.layers - 1)]
         self._forward = [weight.transpose(1, 2) for weight in weights]
         self._backward = [weight[:, :-1] for weight in weights]
@@ -209,10 +217,10 @@ class _Block:
         # The output layer's gradient is a thin matrix: cheaper to compute as a row.
         self._output_gradient = gradients[-1].transpose(1, 2)
 
-    def forward(self, targets: Tensor) -> Tensor:
+    def forward(self, targets: Tensor, domain: int) -> Tensor:
         """Evaluate the networks; their values less the targets."""
         memory = self._scratch
-        memory.first.forward(self._forward[0], self._frequencies[0])
+        self._first_layers[domain].forward(self._forward[0], self._frequencies[0])
         for layer, phases in enumerate(memory.slopes, start=1):
             weight, inputs = self._forward[layer], memory.values[layer - 1]
             w0 = self._frequencies[layer]
@@ -226,7 +234,7 @@ class _Block:
         norms: Tensor = torch.linalg.vector_norm(error, dim=(1, 2))
         return norms / math.sqrt(self._shape.values)
 
-    def backward(self, error: Tensor) -> Float[Tensor, " networks"]:
+    def backward(self, error: Tensor, domain: int) -> Float[Tensor, " networks"]:
         """Fill the gradients from the values less the targets; the errors as a by-product.
 
         Factors (the mean's, the frequencies') are put off to the products that give the
@@ -246,5 +254,6 @@ class _Block:
             inputs, outputs = memory.values[layer - 1], memory.slopes_t[layer - 1]
             torch.baddbmm(slot, inputs, outputs, beta=0, alpha=factor, out=slot)
             torch.bmm(self._backward[layer], slopes, out=memory.deltas[layer - 1])
-        memory.first.backward(factor * self._frequencies[0], self._gradients[0])
+        slot = self._gradients[0]
+        self._first_layers[domain].backward(factor * self._frequencies[0], slot)
         return result
