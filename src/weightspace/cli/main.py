@@ -19,6 +19,7 @@ from weightspace.cli.render import render
 from weightspace.cli.reproduce import reproduce
 from weightspace.cli.train import train
 from weightspace.cli.zoo import fit_inrs, info, verify
+from weightspace.cli.zoo_import import import_folder
 from weightspace.errors import WeightspaceError
 
 BAD_INPUT = 2
@@ -31,6 +32,7 @@ def app() -> SubcommandApp:
     """Collect the commands."""
     zoo = SubcommandApp()
     zoo.command(name="fit-inrs")(fit_inrs)
+    zoo.command(name="import")(import_folder)
     zoo.command(info)
     zoo.command(verify)
     commands = SubcommandApp()

@@ -1,0 +1,184 @@
+"""The Small CNN Zoo: all networks in one array, a row each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from weightspace.errors import FileError
+from weightspace.importers.recognition.tensor_names import parse_name
+from weightspace.zoo.importing.blueprints import BareBlueprint, activation_name
+from weightspace.zoo.importing.found import FoundNetwork, Unit
+from weightspace.zoo.importing.layout import Layout
+from weightspace.zoo.importing.listing import Listing, list_files
+from weightspace.zoo.importing.tables import Row, flat, read_csv
+
+WEIGHTS = "weights.npy"
+LAYOUT = "layout.csv"
+METRICS = ("metrics.csv.gz", "metrics.csv")
+ROWS = 512
+"""Networks read at once."""
+
+
+class Place(NamedTuple):
+    """Where a tensor lies in a row of the array."""
+
+    name: str
+    start: int
+    end: int
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class SmallCnnZoo(Layout):
+    """``weights.npy``, ``layout.csv`` and ``metrics.csv.gz`` (Unterthiner et al. 2020).
+
+    A row of the array is a checkpoint: the tensors that ``layout.csv`` lists (``varname``,
+    ``start_idx``, ``end_idx``, ``shape``) one after another, convolutions as Keras has them,
+    ``[height, width, in, out]``. ``metrics.csv.gz`` has a line for each row: hyperparameters
+    (``config.*``), the step, accuracies and losses. The networks of one ``modeldir`` are
+    checkpoints of one training.
+    """
+
+    name: ClassVar[str] = "small-cnn-zoo"
+    summary: ClassVar[str] = "weights.npy, layout.csv and metrics.csv.gz, a row a network"
+
+    @classmethod
+    def fits(cls, folder: Path, files: list[str]) -> bool:
+        """The array and its layout lie side by side somewhere in the folder."""
+        return any(f"{base}{LAYOUT}" in set(files) for base in _bases(files))
+
+    def listing(self, files: list[str]) -> Listing:
+        """Blocks of rows of every array."""
+        bases = [base for base in _bases(files) if f"{base}{LAYOUT}" in set(files)]
+        if not bases:
+            raise FileError(
+                self.folder, expected=f"{WEIGHTS} and {LAYOUT} side by side", found="none"
+            )
+        units: list[Unit] = []
+        for base in bases:
+            networks = len(self._array(f"{base}{WEIGHTS}"))
+            units += [
+                Unit(f"{base}{WEIGHTS}", (first, min(first + ROWS, networks)))
+                for first in range(0, networks, ROWS)
+            ]
+        own = {f"{base}{name}" for base in bases for name in (WEIGHTS, LAYOUT, *METRICS)}
+        return Listing(tuple(units), list_files((f for f in files if f not in own),
+                                                lambda _: False).ignored)  # fmt: skip
+
+    def read(self, unit: Unit) -> Iterator[FoundNetwork]:
+        """Read some rows."""
+        assert unit.rows is not None
+        places, metrics = self._beside(unit.file)
+        first, end = unit.rows
+        values = np.array(self._array(unit.file)[first:end])  # bytes of these rows alone
+        for number in range(first, end):
+            flat_row = torch.from_numpy(values[number - first])
+            state = {p.name: flat_row[p.start : p.end].reshape(p.shape) for p in places}
+            row: Row = {"row": number, **(metrics[number] if metrics else {})}
+            activation = self.activation or activation_name(row.get("config.activation"))
+            order = [".".join(parse_name(p.name).path) for p in places]
+            source = str(row.get("modeldir") or "")
+            blueprint = BareBlueprint(state, activation, list(dict.fromkeys(order)))
+            yield FoundNetwork(f"row {number}", state, blueprint, row, source)
+
+    def _array(self, file: str) -> npt.NDArray[Any]:
+        """Map the array; nothing of it is read yet."""
+        path = self.folder / file
+        if path in self._arrays:
+            return self._arrays[path]
+        try:
+            array: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+        except (OSError, ValueError, EOFError) as error:
+            raise FileError(path, expected="a numpy array", found=str(error)) from error
+        if array.ndim != 2 or array.dtype.kind != "f":
+            raise FileError(
+                path,
+                expected="an array of numbers, a row a network",
+                found=f"{array.dtype} of shape {array.shape}",
+            )
+        self._arrays[path] = array
+        return array
+
+    def _beside(self, file: str) -> tuple[list[Place], list[Row]]:
+        """The layout and the metrics of an array, read once in each process."""
+        if file not in self._tables:
+            base = self.folder / PurePosixPath(file).parent
+            array = self._array(file)
+            metrics = next((base / m for m in METRICS if (base / m).is_file()), None)
+            rows = [] if metrics is None else [_metrics_row(r) for r in read_csv(metrics)]
+            if metrics is not None and len(rows) != len(array):
+                raise FileError(
+                    metrics, expected=f"{len(array)} lines, one a network", found=str(len(rows))
+                )
+            self._tables[file] = _places(base / LAYOUT, array.shape[1]), rows
+        return self._tables[file]
+
+    @cached_property
+    def _arrays(self) -> dict[Path, npt.NDArray[Any]]:
+        return {}
+
+    @cached_property
+    def _tables(self) -> dict[str, tuple[list[Place], list[Row]]]:
+        return {}
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.folder, self.activation)
+
+
+def _bases(files: list[str]) -> list[str]:
+    """The folders with an array, as prefixes of paths."""
+    return [f.removesuffix(WEIGHTS) for f in files if PurePosixPath(f).name == WEIGHTS]
+
+
+def _metrics_row(row: Mapping[str, Any]) -> Row:
+    """A line of metrics; the column without a name is the line's own label."""
+    named = {name or "name": value for name, value in row.items()}
+    return dict(flat(named))
+
+
+def _places(path: Path, width: int) -> list[Place]:
+    """Read the layout and check it against the array's width."""
+    places = []
+    for row in read_csv(path):
+        try:
+            start = row["start_idx"] if "start_idx" in row else row["start"]
+            end = row["end_idx"] if "end_idx" in row else row["end"]
+            shape = _shape(str(row["shape"]))
+            places.append(Place(str(row["varname"]), start, end, shape))
+        except (KeyError, ValueError) as error:
+            raise FileError(
+                path,
+                expected="the columns varname, start_idx, end_idx and shape",
+                found=f"{', '.join(map(str, row))} ({error})",
+            ) from error
+    for place in places:
+        good = isinstance(place.start, int) and isinstance(place.end, int)
+        if (
+            not good
+            or not 0 <= place.start <= place.end <= width
+            or (place.end - place.start != int(np.prod(place.shape)))
+        ):
+            raise FileError(
+                f"{path}, {place.name}",
+                expected=f"a range of {int(np.prod(place.shape))} within {width} values",
+                found=f"{place.start} to {place.end}",
+            )  # fmt: skip
+    if len({place.name for place in places}) != len(places) or not places:
+        raise FileError(path, expected="tensors with different names", found=f"{len(places)} lines")
+    return places
+
+
+def _shape(text: str) -> tuple[int, ...]:
+    """Read a shape such as ``(3, 3, 1, 16)``; only digits, commas and brackets are allowed."""
+    if not re.fullmatch(r"[\[(]?[\d,\s]*[\])]?", text.strip()):
+        raise ValueError(f"shape {text!r}")
+    return tuple(int(size) for size in re.findall(r"\d+", text))

@@ -1,0 +1,273 @@
+"""The CNN Wild Park: networks of many architectures, at several epochs each."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from weightspace.errors import FileError
+from weightspace.graph import Activation, GraphSpec
+from weightspace.importers import Checkpoint, module_spec
+from weightspace.zoo.importing.blueprints import BareBlueprint
+from weightspace.zoo.importing.checkpoints import moment_of
+from weightspace.zoo.importing.dwsnets import DwsNets
+from weightspace.zoo.importing.found import Blueprint, FoundNetwork, Unit
+from weightspace.zoo.importing.hydra_checkpoint import read_hydra
+from weightspace.zoo.importing.layout import Layout
+from weightspace.zoo.importing.listing import Listing, list_files, suffix_of
+from weightspace.zoo.importing.ray_trials import checkpoint_number, metrics_row
+from weightspace.zoo.importing.split_file import SplitTable
+from weightspace.zoo.importing.tables import Row, flat, read_json_value
+
+CONFIGS = ("config.json", "params.json", "model_config.json")
+METRICS = ("metrics.json", "result.json")
+_LARGEST = 8192
+_FIELDS = ("channels", "kernel_size", "stride", "padding", "residual", "activation")
+
+
+@dataclass(frozen=True)
+class WildPark(Layout):
+    """Runs of CNNs, each with its own configuration (Kofinas et al. 2024).
+
+    ``run/checkpoint_000010/checkpoint.pt`` holds the network (``model``), its architecture
+    (``config``: channels, kernel sizes, residual connections, activations) and the last
+    result (``test/acc``). Configuration and measures may also be JSON files of the run. Where
+    a configuration tells the residual connections and activations, the spec is traced from a
+    module that is built by it.
+    """
+
+    name: ClassVar[str] = "wild-park"
+    summary: ClassVar[str] = "runs of CNNs with their configuration, a folder an epoch"
+
+    @classmethod
+    def fits(cls, folder: Path, files: list[str]) -> bool:
+        """The first checkpoint of a run, or a file beside it, tells an architecture."""
+        for file in files:
+            if checkpoint_number(file) is None or suffix_of(file) not in (".pt", ".pth"):
+                continue
+            try:
+                config = read_hydra(folder / file).config.get("config")
+            except (FileError, OSError):
+                config = None
+            return _is_architecture(config) or _is_architecture(_beside(folder, file, CONFIGS))
+        runs = [f for f in files if PurePosixPath(f).name in CONFIGS]
+        return any(_is_architecture(_beside(folder, f, CONFIGS)) for f in runs[:1])
+
+    def listing(self, files: list[str]) -> Listing:
+        """Every checkpoint."""
+        return list_files(files, lambda file: suffix_of(file) in (".pt", ".pth", ".ckpt"))
+
+    def read(self, unit: Unit) -> Iterator[FoundNetwork]:
+        """Read a checkpoint with its architecture and measures."""
+        checkpoint = read_hydra(self.folder / unit.file)
+        config = checkpoint.config.get("config")
+        if not isinstance(config, Mapping):
+            config = _model_of(_beside(self.folder, unit.file, CONFIGS))
+        run, epoch = self._moment(unit.file, checkpoint)
+        row: Row = {"run": run, "epoch": epoch, **self._measures(unit.file, checkpoint, epoch)}
+        row |= dict(flat(config, "config.")) if isinstance(config, Mapping) else {}
+        yield FoundNetwork(
+            "", checkpoint.tensors, self._blueprint(checkpoint, config, unit), row, run
+        )
+
+    def splits(self, files: list[str]) -> SplitTable | None:
+        """The split file, if there is exactly one."""
+        return DwsNets(self.folder).splits(files)
+
+    def _blueprint(self, checkpoint: Checkpoint, config: object, unit: Unit) -> Blueprint:
+        if not _is_architecture(config):
+            return BareBlueprint(checkpoint.tensors, self.activation)
+        assert isinstance(config, Mapping)
+        return CnnBlueprint.of(config, checkpoint.tensors, self.folder / unit.file)
+
+    def _moment(self, file: str, checkpoint: Checkpoint) -> tuple[str, int | None]:
+        number = checkpoint_number(file)
+        if number is not None:
+            return PurePosixPath(file).parent.parent.as_posix(), number
+        moment = moment_of(file)
+        found = checkpoint.config.get("iteration", checkpoint.config.get("epoch"))
+        epoch = moment[2] if moment else found if isinstance(found, int) else None
+        folder = PurePosixPath(file).parent
+        run = folder.parent if folder.name == "checkpoints" else folder
+        return run.as_posix(), epoch
+
+    def _measures(self, file: str, checkpoint: Checkpoint, epoch: int | None) -> Row:
+        result = checkpoint.config.get("last_result")
+        if isinstance(result, Mapping):
+            return metrics_row(result)
+        found = _beside(self.folder, file, METRICS)
+        if isinstance(found, list):
+            for item in found:
+                if isinstance(item, Mapping) and item.get("epoch") == epoch:
+                    return metrics_row(item)
+        if isinstance(found, Mapping):
+            at_epoch = found.get(str(epoch))
+            return metrics_row(at_epoch if isinstance(at_epoch, Mapping) else found)
+        return {}
+
+
+@dataclass(frozen=True)
+class CnnBlueprint:
+    """The spec of a network of the wild park, traced from a module that its configuration tells.
+
+    Args:
+        channels: of the input and of each convolution's output.
+        kernels: the sizes of the kernels.
+        strides: the steps of the kernels.
+        paddings: the zeros around.
+        residual: for each layer the earlier layer that is added to it; -1 for none.
+        activations: after each layer.
+        classes: outputs of the last, linear layer.
+    """
+
+    channels: tuple[int, ...]
+    kernels: tuple[int, ...]
+    strides: tuple[int, ...]
+    paddings: tuple[int, ...]
+    residual: tuple[int, ...]
+    activations: tuple[str, ...]
+    classes: int
+
+    @classmethod
+    def of(
+        cls, config: Mapping[str, Any], state: Mapping[str, Tensor], subject: object
+    ) -> CnnBlueprint:
+        """Read a configuration, and check that the weights are of that architecture.
+
+        Raises:
+            FileError: they are not, or the configuration is not one of the wild park's.
+        """
+        try:
+            channels, kernels, strides, paddings, residual, activations = (
+                tuple(config[name]) for name in _FIELDS
+            )
+            blueprint = cls(
+                channels,
+                kernels,
+                strides,
+                paddings,
+                residual,
+                activations,
+                int(config["n_classes"]),
+            )
+            shapes = blueprint.shapes()
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise FileError(
+                f"{subject}, config",
+                expected=f"{', '.join(_FIELDS)} and n_classes",
+                found=f"{type(error).__name__}: {error}",
+            ) from error
+        found = {name: tuple(tensor.shape) for name, tensor in state.items()}
+        if found != shapes:
+            differing = sorted(set(found.items()) ^ set(shapes.items()))
+            raise FileError(
+                subject,
+                expected="the weights of the network that its config describes",
+                found=f"others, such as {differing[0][0]} of shape {differing[0][1]}",
+            )
+        return blueprint
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of the tensors.
+
+        Raises:
+            ValueError: the configuration contradicts itself.
+        """
+        layers = len(self.kernels)
+        lengths = {len(v) for v in (self.strides, self.paddings, self.residual, self.activations)}
+        numbers = (*self.channels, *self.kernels, *self.strides, self.classes)
+        if lengths != {layers} or len(self.channels) != layers + 1:
+            raise ValueError("lists of different lengths")
+        if not all(isinstance(n, int) and 0 < n <= _LARGEST for n in numbers):
+            raise ValueError("sizes that are not positive, or too large")
+        if not all(isinstance(n, int) and -1 <= n < place for place, n in enumerate(self.residual)):
+            raise ValueError(f"residual connections {self.residual}")
+        for name in self.activations:
+            Activation(name)
+        result: dict[str, tuple[int, ...]] = {}
+        for layer, kernel in enumerate(self.kernels):
+            ends = (self.channels[layer + 1], self.channels[layer])
+            result[f"layers.{layer}.weight"] = (*ends, kernel, kernel)
+            result[f"layers.{layer}.bias"] = ends[:1]
+        result["fc.weight"] = (self.classes, self.channels[-1])
+        result["fc.bias"] = (self.classes,)
+        return result
+
+    @property
+    def key(self) -> Hashable:
+        """The configuration itself."""
+        return self
+
+    def make(self) -> GraphSpec:
+        """Trace the module."""
+        size = max(16, *self.kernels) * 2
+        return module_spec(ParkCnn(self), torch.zeros(1, self.channels[0], size, size))
+
+
+class ParkCnn(nn.Module):
+    """A network of the wild park: convolutions, residual sums, global mean, linear layer.
+
+    Where layers differ in width, the channels that both have are summed.
+
+    Args:
+        blueprint: its architecture.
+    """
+
+    def __init__(self, blueprint: CnnBlueprint) -> None:
+        super().__init__()
+        self.blueprint = blueprint
+        pairs = zip(blueprint.channels, blueprint.channels[1:], strict=False)
+        self.layers = nn.ModuleList(
+            nn.Conv2d(a, b, kernel, stride=stride, padding=padding)
+            for (a, b), kernel, stride, padding in zip(
+                pairs, blueprint.kernels, blueprint.strides, blueprint.paddings, strict=True
+            )
+        )
+        self.fc = nn.Linear(blueprint.channels[-1], blueprint.classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Classify images ``[batch, channels, height, width]``."""
+        kept: list[Tensor] = []
+        for layer, source, name in zip(
+            self.layers, self.blueprint.residual, self.blueprint.activations, strict=True
+        ):
+            x = layer(x)
+            if source >= 0:
+                common = min(x.shape[1], kept[source].shape[1])
+                total = x[:, :common] + kept[source][:, :common]
+                x = total if common == x.shape[1] else torch.cat([total, x[:, common:]], 1)
+            x = Activation(name)(x)
+            kept.append(x)
+        result: Tensor = self.fc(x.mean((2, 3)))
+        return result
+
+
+def _is_architecture(config: object) -> bool:
+    return isinstance(config, Mapping) and all(name in config for name in _FIELDS)
+
+
+def _model_of(config: object) -> object:
+    """A run's configuration may have the network's within it."""
+    if isinstance(config, Mapping) and isinstance(config.get("model"), Mapping):
+        return config["model"]
+    return config
+
+
+def _beside(folder: Path, file: str, names: tuple[str, ...]) -> Any:
+    """The first JSON file of the given names in a run's folder, above a checkpoint."""
+    for parent in list(PurePosixPath(file).parents)[:3]:
+        for name in names:
+            path = folder / parent / name
+            if path.is_file():
+                try:
+                    return _model_of(read_json_value(path)) if names is CONFIGS else (
+                        read_json_value(path)
+                    )  # fmt: skip
+                except FileError:
+                    return None
+    return None
