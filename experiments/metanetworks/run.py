@@ -115,7 +115,7 @@ def train_one(task: tuple[str, str, str, int]) -> dict[str, Any]:
     from weightspace.errors import WeightspaceError
     from weightspace.tasks.augmentation import InrAugmentation
     from weightspace.train import Budget
-    from weightspace.train.classifier import Settings, train_classifier
+    from weightspace.train.predictor import Settings, train_predictor
     from weightspace.zoo import Zoo
 
     zoo, plan = Zoo.open(Path(work) / "zoo"), PLANS[name]
@@ -130,13 +130,13 @@ def train_one(task: tuple[str, str, str, int]) -> dict[str, Any]:
     )
     before = time.process_time()
     try:
-        outcome = train_classifier(zoo, folder, settings)
+        outcome = train_predictor(zoo, folder, settings)
     except WeightspaceError as error:
         return {"model": model, "seed": seed, "error": str(error)}
     row = {
         "model": model,
         "seed": seed,
-        "accuracy": outcome.test_accuracy,
+        "accuracy": outcome.tested.scores["accuracy"],
         "parameters": outcome.model.parameter_count,
         "seconds": outcome.fitted.seconds,
         "cpu_seconds": time.process_time() - before,

@@ -184,7 +184,7 @@ def test_models_and_zoos_in_the_wrong_place(demo: Path, tmp_path: Path) -> None:
     assert "zoo" in fails("train", tmp_path)
     assert "zoo" in fails("zoo", "info", demo / "models")
     assert "ng-gnn" in fails("train", demo / "zoo", "--model", "gnn", "--out", tmp_path / "t")
-    message = fails("train", demo / "zoo", "--column", "colour", "--out", tmp_path / "t")
+    message = fails("train", demo / "zoo", "--target", "colour", "--out", tmp_path / "t")
     assert "label" in message
 
 

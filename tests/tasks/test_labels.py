@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from weightspace.errors import DataError
 from weightspace.tasks.batches import EpochSampler, mixed_seed
-from weightspace.tasks.labels import Classes
+from weightspace.tasks.classes import Classes
 
 
 def test_classes_in_natural_order() -> None:
     assert Classes.of([10, 9, 2]).names == ("2", "9", "10")
     assert Classes.of(["cat", "ant"]).names == ("ant", "cat")
     assert Classes.of([1.0, 0.0]).names == ("0", "1")
-    assert Classes.of([3, 7]).indices([7, 3, 7]).tolist() == [1, 0, 1]
+    assert Classes.of([3, 7]).encode([7, 3, 7]).tolist() == [1, 0, 1]
 
 
 @pytest.mark.parametrize("missing", [None, float("nan")])
@@ -26,14 +26,14 @@ def test_missing_labels(missing: object) -> None:
     with pytest.raises(DataError, match="missing"):
         Classes.of([1, missing, 2])
     with pytest.raises(DataError, match="missing"):
-        Classes.of([1, 2]).indices([1, missing])
+        Classes.of([1, 2]).encode([1, missing])
 
 
 def test_bad_labels() -> None:
     with pytest.raises(DataError, match="two classes"):
         Classes.of([1, 1])
     with pytest.raises(DataError, match="one of 1, 2"):
-        Classes.of([1, 2]).indices([3])
+        Classes.of([1, 2]).encode([3])
 
 
 @given(st.integers(1, 50), st.integers(1, 60), st.integers(0, 9))

@@ -12,9 +12,11 @@ import torch
 from tests.train.zoos import SPEC, labelled_zoo
 from weightspace.errors import FileError, ModelError
 from weightspace.models import NGGNN, Predictor, Requirements
-from weightspace.tasks.batches import batches
-from weightspace.tasks.classification import ClassificationTask, classify
-from weightspace.tasks.labels import Classes
+from weightspace.tasks.batches import batches, network_batches
+from weightspace.tasks.classes import Classes
+from weightspace.tasks.classification import ClassificationTask
+from weightspace.tasks.network_task import Schedule
+from weightspace.tasks.prediction import predict
 from weightspace.train import Budget, Fitted, Interrupted, fit_task
 from weightspace.zoo import Zoo
 
@@ -46,12 +48,13 @@ def train(
     trunk = NGGNN(Requirements.of([SPEC]), width=8, layers=2, frequencies=8)
     model = Predictor(trunk, outputs=3)
     model.fit_normalisation(zoo.graph(zoo.split("train")))
-    task = ClassificationTask(model, SPEC, augmentation=noisy, learning_rate=1e-2, seed=3)
     classes = Classes.of(zoo.column("label").tolist())
+    schedule = Schedule(learning_rate=1e-2)
+    task = ClassificationTask(model, classes, augmentation=noisy, schedule=schedule, seed=3)
     loaders = []
     for split, seed in (("train", 5), ("validation", None)):
         networks = zoo.split(split)
-        labels = classes.indices(zoo.column("label")[networks].tolist())
+        labels = classes.encode(zoo.column("label")[networks].tolist())
         loaders.append(batches(zoo, networks, labels, batch_size=8, seed=seed))
     if stop is not None:
         task.configure_callbacks = lambda: [StopAt(stop)]  # type: ignore[method-assign]
@@ -72,8 +75,8 @@ def test_it_learns_and_logs(zoo: Zoo, tmp_path: Path) -> None:
     assert {"last.ckpt", "best.ckpt"} <= {p.name for p in tmp_path.iterdir()}
     assert list(tmp_path.glob("logs/*/metrics.csv"))
     networks = zoo.split("validation")
-    said = classify(task.model, SPEC, [zoo.states(networks)])
-    right = said.probabilities.argmax(1) == torch.as_tensor(zoo.column("label")[networks])
+    said = predict(task.model, network_batches(zoo, networks))
+    right = said.outputs.argmax(1) == torch.as_tensor(zoo.column("label")[networks])
     # the task has the weights of its best epoch
     assert float(right.float().mean()) == pytest.approx(fitted.best_score)
 

@@ -30,3 +30,53 @@ def labelled_zoo(folder: Path, networks: int = 90) -> Zoo:
             "test": list(range(2 * third, networks)),
         }
     )
+
+
+MIXED_SPECS = (
+    SPEC,
+    chain_spec([2, 5, 1], activations="tanh"),
+    chain_spec([2, 4, 4, 1], activations="tanh"),
+)
+
+
+def measured_zoo(folder: Path, networks: int = 120, *, mixed: bool = True) -> Zoo:
+    """Networks of one or three specs; ``size`` is how large the last layer is, up to noise.
+
+    Also the columns ``loss`` (the same on another scale), ``share`` (in [0, 1]), ``family``
+    (the spec), ``name`` (a text of its own), ``constant``, ``partly`` (missing for a fifth of
+    the networks) and ``diverged`` (true for the last network, whose weights are not numbers).
+    """
+    specs = MIXED_SPECS if mixed else MIXED_SPECS[:1]
+    generator = torch.Generator().manual_seed(1)
+    writer = ZooWriter(folder, specs=specs, recipe={"name": "measured"}, parts=len(specs))
+    each, number = networks // len(specs), 0
+    splits: dict[str, list[int]] = {"train": [], "val": [], "test": []}
+    for index, spec in enumerate(specs):
+        size = torch.rand(each, generator=generator)
+        stacked = {
+            p.name: torch.randn(each, *p.shape, generator=generator) for p in spec.parameters
+        }
+        last = spec.parameters[-2].name
+        stacked[last] *= (4.0 ** (2 * size - 1))[:, None, None]
+        rows = []
+        for i, value in enumerate(size.tolist()):
+            splits[("train", "train", "val", "test")[i % 4]].append(number)
+            rows.append(
+                {
+                    "size": value,
+                    "loss": 1e4 + 300 * value,
+                    "share": value,
+                    "label": int(3 * value),
+                    "family": index,
+                    "name": f"network {number}",
+                    "constant": 1.5,
+                    "partly": None if i % 5 == 0 else value,
+                    "diverged": False,
+                }
+            )
+            number += 1
+        if index == len(specs) - 1:
+            rows[-1]["diverged"] = True
+            stacked[last][-1] = float("nan")
+        writer.write_part(index, stacked, rows, spec=index)
+    return writer.finish(splits=splits)

@@ -17,7 +17,7 @@ from weightspace.cli.train import results_of
 
 if TYPE_CHECKING:
     from weightspace.train import Budget
-    from weightspace.train.classifier import Array, Outcome
+    from weightspace.train.predictor import Array, Outcome
     from weightspace.zoo import ImageSet, InrRecipe, Zoo
 
 PICTURES = 12
@@ -66,7 +66,7 @@ def demo(
     """
     from weightspace.tasks.augmentation import InrAugmentation
     from weightspace.train import Budget
-    from weightspace.train.classifier import Settings, train_classifier
+    from weightspace.train.predictor import Settings, train_predictor
     from weightspace.zoo import InrRecipe
 
     chosen = _choose(images, train_images, test_images, seed)
@@ -92,7 +92,7 @@ def demo(
             learning_rate=learning_rate,
             budget=budget,
         )
-        outcomes[name] = train_classifier(fit.zoo, out / "models" / name, settings)
+        outcomes[name] = train_predictor(fit.zoo, out / "models" / name, settings)
     _write(out, chosen, fit, outcomes, _settings(recipe, budget, learning_rate))
 
 
@@ -156,6 +156,7 @@ def _write(
     """Write results.json and report.html, and print the table."""
     from weightspace.models import MODELS
     from weightspace.report import DemoReport, ModelReport, write_demo_report
+    from weightspace.tasks.classification import confusion_counts
 
     models = {name: results_of(outcome) for name, outcome in outcomes.items()}
     psnr = fit.zoo.column("psnr")
@@ -179,15 +180,15 @@ def _write(
         ModelReport(
             name=name,
             summary=MODELS[name].summary,
-            test_accuracy=outcome.test_accuracy,
+            test_accuracy=outcome.tested.scores["accuracy"],
             parameters=outcome.model.parameter_count,
             train_seconds=outcome.fitted.seconds,
             seed=models[name]["seed"],
             epochs=len(outcome.fitted.history),
             history=outcome.fitted.history,
-            confusion=outcome.confusion,
-            embeddings=outcome.embeddings,
-            labels=outcome.labels,
+            confusion=confusion_counts(outcome.tested.predictions, outcome.tested.truth),
+            embeddings=outcome.tested.embeddings,
+            labels=outcome.tested.truth,
         )
         for name, outcome in outcomes.items()
     ]

@@ -1,83 +1,88 @@
-"""Labels of networks: from a zoo's metadata to class indices."""
+"""Labels of networks: what is to be learned of them, in the form that a model learns it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
 
-import torch
-from jaxtyping import Int
+from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from weightspace.errors import DataError
-from weightspace.zoo import Zoo
 
 
-class Classes:
-    """The names of the classes and the index of each.
+class Labels(ABC):
+    """How the values of a metadata column become what a model learns, and the way back.
 
-    Args:
-        names: in order of their indices.
-
-    >>> Classes.of([3, 1, 3]).names
-    ('1', '3')
+    One is made for a training and saved with the model, whose outputs it explains.
     """
 
-    def __init__(self, names: Sequence[str]) -> None:
-        self.names = tuple(names)
-        self._places = {name: place for place, name in enumerate(self.names)}
+    kind: ClassVar[str]
+    """How saved models call it."""
 
     @classmethod
-    def of(cls, labels: Sequence[Any]) -> Classes:
-        """Collect the classes of a column, numbers in their order.
+    @abstractmethod
+    def of(cls, values: Sequence[Any], *, column: str, others: Sequence[Any] = ()) -> Self:
+        """Find out from the column what there is to learn.
+
+        Args:
+            values: of the training networks, none of them missing.
+            column: its name, for messages.
+            others: of the networks for validation and test, as far as their kind matters.
 
         Raises:
-            DataError: a label is missing, or there are fewer than two classes.
+            DataError: the column holds something else.
         """
-        values = set(labels)
-        if any(_missing(value) for value in values):
+
+    @classmethod
+    @abstractmethod
+    def from_meaning(cls, meaning: Mapping[str, Any]) -> Self:
+        """Undo :meth:`meaning`."""
+
+    @property
+    @abstractmethod
+    def outputs(self) -> int:
+        """How many values a model gives for each network."""
+
+    @abstractmethod
+    def encode(self, values: Sequence[Any]) -> Shaped[Tensor, " networks"]:
+        """Values of the column as a model learns them.
+
+        Raises:
+            DataError: a value is not of the column's kind.
+        """
+
+    @abstractmethod
+    def decode(self, outputs: Float[Tensor, "networks outputs"]) -> Float[Tensor, "networks ..."]:
+        """What a model's outputs say: chances of classes, or values of the column."""
+
+    @abstractmethod
+    def meaning(self) -> dict[str, Any]:
+        """Plain values that say what a saved model's outputs mean."""
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value of a column is no label: nothing, or no finite number.
+
+    >>> is_missing(None), is_missing(float("nan")), is_missing(0.0), is_missing("")
+    (True, True, False, False)
+    """
+    return value is None or (isinstance(value, float) and not math.isfinite(value))
+
+
+def require_plain(values: Sequence[Any], column: str) -> None:
+    """Check that every value of a column is one number, text or truth value.
+
+    Raises:
+        DataError: some are lists.
+    """
+    for value in values:
+        if not isinstance(value, bool | int | float | str):
             raise DataError(
-                "labels",
-                expected="a label for every network",
-                found="missing ones",
-                hint="Fill the column, or leave those networks out of the splits.",
+                f"column {column!r}",
+                expected="a number or a text for each network",
+                found=f"a {type(value).__name__}",
+                hint="Choose another column; `weightspace zoo info` lists them.",
             )
-        if len(values) < 2:
-            raise DataError("labels", expected="at least two classes", found=f"{sorted(values)}")
-        names = [_name(value) for value in values]
-        return cls(sorted(names, key=lambda name: (not name.isdigit(), name.zfill(20))))
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    def indices(self, labels: Sequence[Any]) -> Int[Tensor, " networks"]:
-        """The class index of each label.
-
-        Raises:
-            DataError: a label is missing or not among the classes.
-        """
-        for label in set(labels):
-            if _missing(label) or _name(label) not in self._places:
-                raise DataError(
-                    "labels",
-                    expected=f"one of {', '.join(self.names)}",
-                    found="a missing label" if _missing(label) else repr(label),
-                )
-        return torch.tensor([self._places[_name(label)] for label in labels], dtype=torch.long)
-
-
-def column_of(zoo: Zoo, column: str, networks: Sequence[int]) -> list[Any]:
-    """The values of a metadata column for some networks, as plain Python objects."""
-    return list(zoo.column(column)[list(networks)].tolist())
-
-
-def _missing(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and math.isnan(value))
-
-
-def _name(value: Any) -> str:
-    """A label as text; whole numbers without a point, whatever their type."""
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value)

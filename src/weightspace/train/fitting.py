@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import lightning.pytorch as pl
 import torch
@@ -22,6 +22,8 @@ from torch.utils.data import DataLoader
 
 from weightspace.errors import FileError, require_between
 from weightspace.zoo.allocator import keep_freed_memory
+
+Mode = Literal["max", "min"]
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,7 @@ def fit_task(
     *,
     budget: Budget,
     monitor: str = "val_accuracy",
+    mode: Mode = "max",
     progress: bool = True,
 ) -> Fitted:
     """Train a task, or go on with a training that was interrupted in this folder.
@@ -89,7 +92,8 @@ def fit_task(
         validation: batches to judge by.
         folder: for checkpoints and logs (CSV, and TensorBoard where it is installed).
         budget: epochs, patience, gradient clipping.
-        monitor: the logged score that is to be highest.
+        monitor: the logged score that chooses the epoch.
+        mode: whether that score is to be high or low.
         progress: whether to show a progress bar.
 
     Raises:
@@ -97,9 +101,9 @@ def fit_task(
         Interrupted: Ctrl-C; the last whole epoch is saved.
     """
     keep_freed_memory()
-    best = _checkpoint(folder, "best", monitor)
-    last = _checkpoint(folder, "last", None)
-    stopping = EarlyStopping(monitor, mode="max", patience=budget.patience)
+    best = _checkpoint(folder, "best", monitor, mode)
+    last = _checkpoint(folder, "last", None, mode)
+    stopping = EarlyStopping(monitor, mode=mode, patience=budget.patience)
     record = _Record()
     callbacks: list[pl.Callback] = [stopping, record, best, last]
     if progress:
@@ -152,13 +156,13 @@ def _run(
         raise Interrupted
 
 
-def _checkpoint(folder: Path, name: str, monitor: str | None) -> ModelCheckpoint:
-    """Keep one checkpoint: of the highest score, or of the last epoch if there is no score."""
+def _checkpoint(folder: Path, name: str, monitor: str | None, mode: Mode) -> ModelCheckpoint:
+    """Keep one checkpoint: of the best score, or of the last epoch if there is no score."""
     return ModelCheckpoint(
         folder,
         name,
         monitor=monitor,
-        mode="max",
+        mode=mode,
         enable_version_counter=False,
         save_on_train_epoch_end=True,
     )
