@@ -16,7 +16,7 @@ import numpy as np
 from weightspace.errors import GraphError
 from weightspace.relational.graph import RelationalGraph
 from weightspace.relational.limits import require_count, require_degree, require_probability
-from weightspace.relational.ws_flex import TRIES, ws_flex
+from weightspace.relational.small_world import TRIES, ws_flex
 
 if TYPE_CHECKING:
     import networkx as nx
