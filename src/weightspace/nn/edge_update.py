@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.autograd import Function
@@ -13,8 +12,9 @@ from torch.autograd.function import once_differentiable
 
 from weightspace.nn.arrangement import Arrangement
 from weightspace.nn.edge_maps import DirectedMap
-from weightspace.nn.fusion import compiled, fusing
-from weightspace.nn.pieces import Buffers, Ends, bundled_directions
+from weightspace.nn.edge_passes import LiftedEdges
+from weightspace.nn.fusion import edge_passes
+from weightspace.nn.pieces import Ends, bundled_directions
 
 
 class EdgeUpdate(nn.Module):
@@ -78,16 +78,13 @@ class _EdgeSilu(Function):
         receivers: Tensor,
         senders: Tensor,
     ) -> Tensor:
-        width = weight.shape[1]
-        result = edges.new_empty(2, arrangement.edge_count, width)
-        silu = compiled(_fused_silu) if fusing() else _silu
+        result = edges.new_empty(2, arrangement.edge_count, weight.shape[1])
+        passes = edge_passes(edges)
         for way in bundled_directions(arrangement):
+            d, rows = way.index, way.run.edges
             ends = Ends.of(way, receivers, senders)
-            for piece in way.pieces(width):
-                rows = result[way.index, piece.edges]
-                states = edges[way.index, piece.edges]
-                torch.addmm(bias[way.index], states, weight[way.index].T, out=rows)
-                silu(way.dense(rows), ends.receiver[piece.lead], ends.sender[piece.lead])
+            lifted = LiftedEdges(way, edges[d, rows], weight[d], bias[d], ends)
+            passes.silu(lifted, result[d, rows])
         ctx.save_for_backward(edges, weight, bias, receivers, senders)
         ctx.arrangement = arrangement
         return result
@@ -96,56 +93,17 @@ class _EdgeSilu(Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         edges, weight, bias, receivers, senders = ctx.saved_tensors
-        width = weight.shape[1]
         d_edges = torch.empty_like(edges, memory_format=torch.contiguous_format)
         d_weight, d_bias = torch.zeros_like(weight), torch.zeros_like(bias)
         d_receivers, d_senders = torch.zeros_like(receivers), torch.zeros_like(senders)
-        backward = compiled(_fused_backward) if fusing() else _backward
+        passes = edge_passes(edges)
         for way in bundled_directions(ctx.arrangement):
-            ends, d_ends = Ends.of(way, receivers, senders), Ends.empty(way, receivers)
-            buffers = Buffers(way, width, like=receivers)
-            for piece in buffers.pieces:
-                states, lifted = edges[way.index, piece.edges], buffers.rows(0, piece, width)
-                torch.addmm(bias[way.index], states, weight[way.index].T, out=lifted)
-                d_lifted, d_receiver, d_sender = backward(
-                    way.dense(grad[way.index, piece.edges]),
-                    way.dense(lifted),
-                    ends.receiver[piece.lead],
-                    ends.sender[piece.lead],
-                    way.over,
-                )
-                d_ends.receiver[piece.lead].copy_(d_receiver)
-                d_ends.sender[piece.lead].copy_(d_sender)
-                rows = d_lifted.view(-1, width)
-                torch.mm(rows, weight[way.index], out=d_edges[way.index, piece.edges])
-                d_weight[way.index].addmm_(rows.T, states)
+            d, rows = way.index, way.run.edges
+            ends = Ends.of(way, receivers, senders)
+            lifted = LiftedEdges(way, edges[d, rows], weight[d], bias[d], ends)
+            d_map, d_ends = passes.silu_backward(lifted, grad[d, rows], d_edges[d, rows])
+            d_weight[d] += d_map
             # every edge has one receiver, so what reaches the bias reaches the receivers
-            d_bias[way.index] += d_ends.receiver.sum((0, 1, 2))
+            d_bias[d] += d_ends.of_receivers.sum((0, 1))
             d_ends.add_to(way, d_receivers, d_senders)
         return None, d_edges, d_weight, d_bias, d_receivers, d_senders
-
-
-Three = tuple[Tensor, Tensor, Tensor]
-
-
-def _silu(lifted: Tensor, receiver: Tensor, sender: Tensor) -> None:
-    """Add the ends and apply the function, in place."""
-    F.silu(lifted.add_(receiver).add_(sender), inplace=True)
-
-
-def _fused_silu(lifted: Tensor, receiver: Tensor, sender: Tensor) -> None:
-    lifted.copy_(F.silu(lifted + receiver + sender))
-
-
-def _backward(grad: Tensor, lifted: Tensor, receiver: Tensor, sender: Tensor, over: int) -> Three:
-    """The gradients of the lifted states, in their place, and of the ends."""
-    lifted.add_(receiver).add_(sender)
-    torch.ops.aten.silu_backward.grad_input(grad, lifted, grad_input=lifted)
-    return lifted, lifted.sum(over, keepdim=True), lifted.sum(3 - over, keepdim=True)
-
-
-def _fused_backward(
-    grad: Tensor, lifted: Tensor, receiver: Tensor, sender: Tensor, over: int
-) -> Three:
-    d_lifted = torch.ops.aten.silu_backward(grad, lifted + receiver + sender)
-    return d_lifted, d_lifted.sum(over, keepdim=True), d_lifted.sum(3 - over, keepdim=True)

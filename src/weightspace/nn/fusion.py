@@ -1,27 +1,26 @@
-"""Fusing the large elementwise passes with ``torch.compile``, where a compiler exists.
-
-Only the passes over all edges are compiled, one function at a time: compiling a whole model
-makes the CPU backend fuse reductions along different dimensions into slow loops.
-"""
+"""Fused passes over all edges, compiled for this machine where a compiler exists."""
 
 from __future__ import annotations
 
-import functools
 import logging
-from collections.abc import Callable
-from typing import Any
 
 import torch
+from torch import Tensor
+
+from weightspace.nn.edge_kernels import edge_kernels
+from weightspace.nn.edge_passes import EdgePasses
+from weightspace.nn.plain_passes import PlainPasses
 
 logger = logging.getLogger(__name__)
 _state = {"fusing": False}
+_plain = PlainPasses()
 
 
 def fuse_kernels(wanted: bool = True) -> bool:
     """Use compiled passes in the layers from now on, or plain ones again.
 
-    The first use of each pass takes some seconds to compile. Without a compiler the layers
-    stay as they are, which a line in the log says.
+    The first use for a width takes some seconds to compile; the result is kept on disk.
+    Without a C++ compiler the layers stay as they are, which a line in the log says.
 
     Args:
         wanted: False goes back to plain passes.
@@ -29,33 +28,14 @@ def fuse_kernels(wanted: bool = True) -> bool:
     Returns:
         Whether passes are fused now.
     """
-    _state["fusing"] = wanted and _compiler_works()
+    _state["fusing"] = wanted and edge_kernels(32) is not None
     if wanted and not _state["fusing"]:
-        logger.warning("no working compiler: the layers run without fused passes")
+        logger.warning("no working C++ compiler: the layers run without fused passes")
     return _state["fusing"]
 
 
-def fusing() -> bool:
-    """Whether compiled passes are in use."""
-    return _state["fusing"]
-
-
-@functools.cache
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The compiled form of a function; compiled once for each set of shapes."""
-    result: Callable[..., Any] = torch.compile(function)
-    return result
-
-
-@functools.cache
-def _compiler_works() -> bool:
-    try:
-        torch.compile(_probe)(torch.zeros(64))
-    except Exception as error:
-        logger.debug("torch.compile failed: %s", error)
-        return False
-    return True
-
-
-def _probe(x: torch.Tensor) -> torch.Tensor:
-    return x.sin() + 1
+def edge_passes(states: Tensor) -> EdgePasses:
+    """The passes for edge states like these: the compiled ones where they are in use and fit."""
+    if not _state["fusing"] or states.dtype != torch.float32 or states.device.type != "cpu":
+        return _plain
+    return edge_kernels(states.shape[-1]) or _plain

@@ -18,11 +18,18 @@ class Piece:
 
     Args:
         lead: their range.
-        edges: the rows of their connections in the edge buffer.
+        rows: of their connections, among those of the run.
+        start: the run's first row in the edge buffer.
     """
 
     lead: slice
-    edges: slice
+    rows: slice
+    start: int
+
+    @property
+    def edges(self) -> slice:
+        """The rows of their connections in the edge buffer."""
+        return slice(self.start + self.rows.start, self.start + self.rows.stop)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,30 +60,25 @@ class Direction:
     def _received(self) -> Rows:
         return self.run.at_source if self.index else self.run.at_target
 
-    def room(self, received: Float[Tensor, "received d"]) -> Float[Tensor, "lead ends d"]:
-        """Room for what the receivers get, in its place in the buffer where it can be."""
-        rows, width = self._received, received.shape[-1]
-        if isinstance(rows, slice):
-            return received[rows].view(self.run.lead, -1, width)
-        return received.new_empty(self.run.lead, len(rows) // self.run.lead, width)
-
     def deliver(
-        self, room: Float[Tensor, "lead ends d"], received: Float[Tensor, "received d"]
+        self, values: Float[Tensor, "lead receivers d"], received: Float[Tensor, "received d"]
     ) -> None:
-        """Bring what was written to :meth:`room` to its place."""
-        if isinstance(self._received, Tensor):
-            received.index_copy_(0, self._received.to(room.device), room.flatten(0, 1))
+        """Write what the receivers get to its place in the buffer of received values."""
+        rows = self._received
+        if isinstance(rows, slice):
+            received[rows].copy_(values.flatten(0, 1))
+        else:
+            received.index_copy_(0, rows.to(received.device), values.flatten(0, 1))
 
-    def each(self, received: Float[Tensor, "received d"]) -> Tensor:
-        """What belongs to each receiver, ready for broadcasting."""
-        rows = take(received, self._received).view(self.run.lead, -1, received.shape[-1])
-        return rows.unsqueeze(self.over)
+    def each(self, received: Float[Tensor, "received d"]) -> Float[Tensor, "lead receivers d"]:
+        """What belongs to each receiver in the buffer of received values."""
+        return take(received, self._received).view(self.run.lead, -1, received.shape[-1])
 
     def pieces(self, width: int) -> list[Piece]:
         """Cut the run into pieces whose states of this width fit the cache."""
         size, start = self.run.targets * self.run.sources, self.run.edges.start
         return [
-            Piece(lead, slice(start + lead.start * size, start + lead.stop * size))
+            Piece(lead, slice(lead.start * size, lead.stop * size), start)
             for lead in cached_parts(self.run.lead, size * width)
         ]
 
@@ -96,7 +98,7 @@ class Buffers:
 
     def __init__(self, way: Direction, width: int, *, like: Tensor) -> None:
         self.pieces = way.pieces(width)
-        first = self.pieces[0].edges
+        first = self.pieces[0].rows
         self._most, self._like = first.stop - first.start, like
         self._rooms: dict[int, Tensor] = {}
 
@@ -104,7 +106,7 @@ class Buffers:
         """A buffer's rows for a piece; what was in them is lost."""
         if number not in self._rooms:
             self._rooms[number] = self._like.new_empty(self._most, width)
-        return self._rooms[number][: piece.edges.stop - piece.edges.start]
+        return self._rooms[number][: piece.rows.stop - piece.rows.start]
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,6 +140,26 @@ class Ends:
         source = like.new_empty(run.lead, 1, run.sources, width)
         return cls(source, target) if way.index else cls(target, source)
 
+    @property
+    def of_receivers(self) -> Float[Tensor, "lead receivers d"]:
+        """The receivers' values."""
+        return self.receiver.flatten(1, 2)
+
+    @property
+    def of_senders(self) -> Float[Tensor, "lead senders d"]:
+        """The senders' values."""
+        return self.sender.flatten(1, 2)
+
+    def room(self) -> Ends:
+        """Room for as many values."""
+        return Ends(
+            self.receiver.new_empty(self.receiver.shape), self.sender.new_empty(self.sender.shape)
+        )
+
+    def piece(self, piece: Piece) -> Ends:
+        """The values of a piece's ends."""
+        return Ends(self.receiver[piece.lead], self.sender[piece.lead])
+
     def add_to(self, way: Direction, receivers: Tensor, senders: Tensor) -> None:
         """Add the values to those of the node buffer, in place."""
         run = way.run
@@ -145,7 +167,7 @@ class Ends:
         for buffer, rows, values in zip(
             (receivers, senders), ends, (self.receiver, self.sender), strict=True
         ):
-            flat = values.view(-1, values.shape[-1])
+            flat = values.reshape(-1, values.shape[-1])
             if isinstance(rows, slice):
                 buffer[rows].add_(flat)
             else:

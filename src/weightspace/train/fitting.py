@@ -21,6 +21,7 @@ from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
 from torch.utils.data import DataLoader
 
 from weightspace.errors import FileError, require_between
+from weightspace.nn import fuse_kernels
 from weightspace.zoo.allocator import keep_freed_memory
 
 Mode = Literal["max", "min"]
@@ -101,6 +102,7 @@ def fit_task(
         Interrupted: Ctrl-C; the last whole epoch is saved.
     """
     keep_freed_memory()
+    fuse_kernels()
     best = _checkpoint(folder, "best", monitor, mode)
     last = _checkpoint(folder, "last", None, mode)
     stopping = EarlyStopping(monitor, mode=mode, patience=budget.patience)
