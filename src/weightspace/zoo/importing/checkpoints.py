@@ -14,9 +14,9 @@ from weightspace.zoo.importing.found import FoundNetwork, Unit
 from weightspace.zoo.importing.layout import Layout
 from weightspace.zoo.importing.listing import CHECKPOINT_SUFFIXES, Listing, list_files, suffix_of
 from weightspace.zoo.importing.states import read_networks
+from weightspace.zoo.store_files import read_json
 
 INDEX = ".index.json"
-_SHARD = re.compile(r"(.+)-\d{5}-of-\d{5}\.\w+")
 _MOMENT = re.compile(r"(.*?)[-_. ]?(epoch|step|iter|iteration|checkpoint|ckpt)[-_=. ]?(\d+)", re.I)
 _MAGIC = (b"PK\x03\x04", b"\x80\x02\x8a\n", b"\x89HDF")
 
@@ -40,17 +40,24 @@ class Checkpoints(Layout):
 
     def listing(self, files: list[str]) -> Listing:
         """Every checkpoint; of one in several shards its index alone."""
-        indexed = {str(PurePosixPath(f).parent) for f in files if f.endswith(INDEX)}
+        shards = {shard for f in files if f.endswith(INDEX) for shard in self._shards(f)}
 
         def take(file: str) -> bool:
-            path = PurePosixPath(file)
-            if str(path.parent) in indexed and _SHARD.fullmatch(path.name):
+            if file in shards:
                 return False
-            return file.endswith(INDEX) or suffix_of(file) in CHECKPOINT_SUFFIXES or (
-                not path.suffix and has_magic(self.folder / file)
-            )  # fmt: skip
+            known = file.endswith(INDEX) or suffix_of(file) in CHECKPOINT_SUFFIXES
+            return known or (not PurePosixPath(file).suffix and has_magic(self.folder / file))
 
         return list_files(files, take)
+
+    def _shards(self, index: str) -> set[str]:
+        """The files that an index of shards names; none if it cannot be read."""
+        try:
+            places = read_json(self.folder / index).get("weight_map")
+        except FileError:
+            return set()  # It is reported when it is read.
+        names = places.values() if isinstance(places, dict) else ()
+        return {(PurePosixPath(index).parent / str(name)).as_posix() for name in names}
 
     def read(self, unit: Unit) -> Iterator[FoundNetwork]:
         """Read a file."""

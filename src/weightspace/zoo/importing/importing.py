@@ -38,7 +38,8 @@ from weightspace.zoo.progress import network_progress
 from weightspace.zoo.shards import spec_tensors
 from weightspace.zoo.splits import crossing_groups
 from weightspace.zoo.store import Zoo
-from weightspace.zoo.store_manifest import MANIFEST
+from weightspace.zoo.store_files import temporaries
+from weightspace.zoo.store_manifest import MANIFEST, PLAN, sidecars
 from weightspace.zoo.store_rows import RESERVED, SPLIT
 from weightspace.zoo.workers import run_tasks
 from weightspace.zoo.writer import ZooWriter
@@ -162,6 +163,9 @@ class _Import:
                 found=f"a finished zoo of {len(zoo)} networks that was made otherwise",
                 hint="Choose another folder, or delete this one.",
             )
+        if (self.out / PLAN).is_file() or any(temporaries(self.out)) or sidecars(self.out):
+            # Killed between the last step and tidying up.
+            ZooWriter(self.out, specs=zoo.specs, recipe=zoo.recipe).finish()
         Journal.remove(self._journal_folder)
         return zoo, ImportReport(**zoo.provenance["import"])
 
@@ -177,6 +181,7 @@ class _Import:
             "files": units_digest(self.folder, self.listing.units, times=True),
             "labels": self.inputs["labels"] if told else None,
             "specs": self.inputs["specs"],
+            "block": BLOCK,
         }
         return Journal(self._journal_folder, identity)
 
@@ -189,6 +194,7 @@ class _Import:
         tasks = [
             SurveyTask(
                 n,
+                first,
                 self.layout,
                 units[first : first + BLOCK],
                 self.options.labels,

@@ -39,6 +39,7 @@ class SurveyTask:
 
     Args:
         number: of the block.
+        first: the number of its first unit.
         layout: how to read them.
         units: what to read.
         labels: a file of labels, which may tell activations.
@@ -46,6 +47,7 @@ class SurveyTask:
     """
 
     number: int
+    first: int
     layout: Layout
     units: tuple[Unit, ...]
     labels: Path | None = None
@@ -162,7 +164,7 @@ def survey_block(task: SurveyTask) -> tuple[int, dict[str, Any]]:
     specs: dict[str, dict[str, Any]] = {}
     labels = None if task.labels is None else _labels(task.labels)
     for place, unit in enumerate(task.units):
-        number = task.number * BLOCK + place
+        number = task.first + place
         for network, error in _readings(task.layout, unit):
             try:
                 if error is not None:
