@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from weightspace.errors import ModelError
+from weightspace.experiments.contrast import Contrast
+from weightspace.experiments.dilation import Dilation
 from weightspace.experiments.experiment import Experiment
 
-EXPERIMENTS: dict[str, type[Experiment]] = {experiment.name: experiment for experiment in ()}
+_ALL: tuple[type[Experiment], ...] = (
+    Dilation,
+    Contrast,
+)
+EXPERIMENTS: dict[str, type[Experiment]] = {experiment.name: experiment for experiment in _ALL}
 """All experiments that ``weightspace reproduce`` knows."""
 
 

@@ -104,27 +104,28 @@ class EditScores:
 
 
 @torch.no_grad()
-def score_edits(editor: Editor, render: Render, batches: Iterable[NetworkBatch]) -> EditScores:
+def score_edits(
+    editor: Editor | None, render: Render, batches: Iterable[NetworkBatch]
+) -> EditScores:
     """Compare edited and unedited networks with their targets.
 
     Args:
-        editor: a trained one.
+        editor: a trained one; None changes nothing.
         render: from networks to images.
         batches: labelled with the targets.
 
     Raises:
         DataError: the targets are not of the images' shape, or there are no batches.
     """
-    training = editor.training
-    editor.eval()
     edited, unedited = [], []
     for batch in batches:
-        edited.append(image_errors(render(editor(batch.networks)), batch.labels))
         unedited.append(image_errors(render(batch.networks), batch.labels))
-    editor.train(training)
-    if not edited:
+        if editor is not None:
+            images = edited_images(editor, render, batch.networks)
+            edited.append(image_errors(images, batch.labels))
+    if not unedited:
         raise DataError("networks to be edited", expected="at least one", found="none")
-    return EditScores(torch.cat(edited), torch.cat(unedited))
+    return EditScores(torch.cat(edited or unedited), torch.cat(unedited))
 
 
 @torch.no_grad()
