@@ -20,6 +20,7 @@ from weightspace.cli.reproduce import reproduce
 from weightspace.cli.train import train
 from weightspace.cli.zoo import fit_inrs, info, verify
 from weightspace.cli.zoo_import import import_folder
+from weightspace.cli.zoo_make import make
 from weightspace.errors import WeightspaceError
 
 BAD_INPUT = 2
@@ -31,6 +32,7 @@ DESCRIPTION = "Trained neural networks as data: make zoos of them, learn from th
 def app() -> SubcommandApp:
     """Collect the commands."""
     zoo = SubcommandApp()
+    zoo.command(make)
     zoo.command(name="fit-inrs")(fit_inrs)
     zoo.command(name="import")(import_folder)
     zoo.command(info)

@@ -54,12 +54,12 @@ def fit_inrs(
         json: also write what was made as JSON to this file.
     """
     from weightspace.cli.images import read_images
-    from weightspace.zoo import PUBLISHED, PUBLISHED_EXACT, TEXTBOOK, InrRecipe, fit_inr_zoo
+    from weightspace.zoo import InrRecipe, fit_inr_zoo
+    from weightspace.zoo.inr_recipe import VARIANTS
 
-    variants = {"published": PUBLISHED, "published-exact": PUBLISHED_EXACT, "textbook": TEXTBOOK}
     recipe = InrRecipe(
         hidden=hidden,
-        variant=variants[variant],
+        variant=VARIANTS[variant],
         steps=steps,
         learning_rate=learning_rate,
         target_psnr=target_psnr,

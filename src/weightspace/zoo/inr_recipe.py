@@ -12,15 +12,21 @@ import numpy.typing as npt
 import torch
 from jaxtyping import Float
 
+from weightspace.errors import ModelError
 from weightspace.graph import GraphSpec
-from weightspace.zoo.images import ImageSet
+from weightspace.zoo.data_folder import named_images
+from weightspace.zoo.images import ImageSet, load_images
 from weightspace.zoo.inr_fit import image_samples
 from weightspace.zoo.recipe import LocalPool, make_zoo
-from weightspace.zoo.signal_fit import FittedSignals, Samples
+from weightspace.zoo.signal_fit import LEARNING_RATE, FittedSignals, Samples
 from weightspace.zoo.signal_recipe import Columns, InrRecipe, SignalRecipe, split_names
+from weightspace.zoo.siren import PUBLISHED, PUBLISHED_EXACT, TEXTBOOK
 from weightspace.zoo.store import Zoo
 
 Array = npt.NDArray[np.floating[Any]]
+
+VARIANTS = {"published": PUBLISHED, "published-exact": PUBLISHED_EXACT, "textbook": TEXTBOOK}
+"""The variants of SIRENs that commands know by name."""
 
 
 def fit_inr_zoo(
@@ -124,3 +130,57 @@ class ImageSignals:
     def measures(self, spec: GraphSpec, fitted: FittedSignals) -> Columns:
         """The peak signal-to-noise ratio in dB."""
         return {"psnr": fitted.psnr.tolist()}
+
+
+def inr_images(
+    *,
+    seed: int = 0,
+    images: str = "digits",
+    train: int | None = None,
+    test: int | None = None,
+    validation: float = 0.1,
+    refits: int = 1,
+    variant: str = "published",
+    hidden: tuple[int, ...] = (32, 32),
+    steps: int = 100,
+    learning_rate: float = LEARNING_RATE,
+    target_psnr: float | None = None,
+) -> InrImages:
+    """SIRENs of images, grey or in colour, with the image's class as label.
+
+    Args:
+        seed: of every random choice.
+        images: digits, mnist, fashion-mnist, cifar10-jpeg or cifar10-lossless, or an .npz file
+            with x_train, y_train, x_test and y_test.
+        train: how many training images; all if not given.
+        test: how many test images; all if not given.
+        validation: the share of the training images for validation.
+        refits: networks for each image.
+        variant: published, published-exact or textbook.
+        hidden: sizes of the hidden layers.
+        steps: the most updates of a network.
+        learning_rate: of Adam.
+        target_psnr: a network that has reached this many decibels stops.
+
+    Raises:
+        ModelError: there is no such variant.
+        DataError: there are no such images, or too few.
+    """
+    if variant not in VARIANTS:
+        raise ModelError("variant", expected=f"one of {', '.join(VARIANTS)}", found=repr(variant))
+    chosen = load_images(images) if images.endswith(".npz") else named_images(images)
+    counts = [
+        len(there) if wanted is None else wanted
+        for wanted, there in ((train, chosen.train), (test, chosen.test))
+    ]
+    settings = InrRecipe(
+        hidden=hidden,
+        variant=VARIANTS[variant],
+        steps=steps,
+        learning_rate=learning_rate,
+        target_psnr=target_psnr,
+        refits=refits,
+        seed=seed,
+        validation=validation,
+    )
+    return InrImages(chosen.subset(*counts, seed=seed), settings)

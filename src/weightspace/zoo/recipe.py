@@ -170,5 +170,7 @@ def _make(task: _Task) -> MadePart:
 
 
 def _write(writer: ZooWriter, made: MadePart) -> None:
-    state = {name: torch.from_numpy(np.asarray(array)) for name, array in made.state.items()}
+    # What comes from other processes may lie in memory that is shared, and not to be written to.
+    arrays = {name: np.require(array, requirements="W") for name, array in made.state.items()}
+    state = {name: torch.from_numpy(array) for name, array in arrays.items()}
     writer.write_part(made.part, state, made.rows, spec=made.spec)

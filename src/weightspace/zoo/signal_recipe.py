@@ -155,7 +155,7 @@ class SignalRecipe(Recipe):
 
     def for_part(self, part: int) -> PartMaker:
         """A part's signals and rows."""
-        refits, known = self.settings.refits, self._columns
+        refits, known = self.settings.refits, self.known
         networks = [divmod(number, refits) for number in self._numbers(part)]
         rows = [
             {
@@ -173,12 +173,13 @@ class SignalRecipe(Recipe):
         return self.for_part(part).make_part(part)
 
     @cached_property
-    def _columns(self) -> Columns:
+    def known(self) -> Columns:
+        """The columns, made once."""
         return self.columns()
 
     @property
     def _count(self) -> int:
-        return len(self._columns["source"]) * self.settings.refits
+        return len(self.known["source"]) * self.settings.refits
 
     def _numbers(self, part: int) -> range:
         """A part's networks: signals in their order, the refits of one side by side."""
@@ -217,6 +218,25 @@ def split_names(
         chosen = split_by_group(range(len(others)), shares, seed, labels=kept)
         names[others[chosen["val"]]] = "val"
     return [str(name) for name in names]
+
+
+def random_split(labels: Sequence[Hashable], *, test: float, settings: InrRecipe) -> list[str]:
+    """Draw a split for each signal of a set that has no test set of its own.
+
+    Args:
+        labels: the signals' labels; every split has each in proportion.
+        test: the share for testing.
+        settings: the seed, and the share of the others for validation.
+    """
+    require_between("test", test, 0.0, 0.99)
+    chosen = np.zeros(len(labels), dtype=bool)
+    if test:
+        shares = {"rest": 1 - test, "test": test}
+        parts = split_by_group(range(len(labels)), shares, settings.seed, labels=labels)
+        chosen[parts["test"]] = True
+    return split_names(
+        labels, test=chosen.tolist(), validation=settings.validation, seed=settings.seed
+    )
 
 
 @dataclass(frozen=True)
