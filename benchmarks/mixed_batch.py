@@ -1,7 +1,8 @@
 """A training step on 64 different CNNs against one on 64 CNNs of one architecture.
 
 Every network of the mixed batch has its own depth, widths, kernels and activations; the uniform
-batch has as many connections. Both go through the same NG-GNN, and take turns.
+batch has as many connections. Both go through the same NG-GNN, with the passes compiled as in
+training where there is a compiler (``plain_*`` are without), and take turns.
 
     python benchmarks/mixed_batch.py --json mixed_batch.json
 """
@@ -18,7 +19,7 @@ from harness import compare, parser, report
 from weightspace import from_module
 from weightspace.graph import MixedGraph, NeuralGraph
 from weightspace.models import NGGNN, Predictor, Requirements
-from weightspace.nn import arrange
+from weightspace.nn import arrange, fuse_kernels
 from weightspace.train import keep_freed_memory
 
 ACTIVATIONS = (nn.ReLU, nn.GELU, nn.Tanh, nn.Sigmoid, nn.LeakyReLU)
@@ -72,6 +73,9 @@ def main() -> None:
         difference = float((model(mixed) - alone).abs().max())
     model.train()
     several, one = compare(lambda: step(mixed), lambda: step(uniform), repeats=options.repeats)
+    plain = {"plain_mixed_ms": several * 1e3, "plain_ratio": several / one}
+    if fuse_kernels():
+        several, one = compare(lambda: step(mixed), lambda: step(uniform), repeats=options.repeats)
     first, again = compare(
         lambda: step(MixedGraph.of(mixed.networks())), lambda: step(mixed), repeats=3
     )
@@ -84,6 +88,7 @@ def main() -> None:
         "ratio": several / one,
         "collation_ms": (first - again) * 1e3,
         "max_difference_to_alone": difference,
+        **plain,
     }
     report("A mixed batch", results, options.json)
 

@@ -81,10 +81,10 @@ class _EdgeSilu(Function):
         result = edges.new_empty(2, arrangement.edge_count, weight.shape[1])
         passes = edge_passes(edges)
         for way in bundled_directions(arrangement):
-            d, rows = way.index, way.run.edges
+            d, own = way.index, way.run.edges
             ends = Ends.of(way, receivers, senders)
-            lifted = LiftedEdges(way, edges[d, rows], weight[d], bias[d], ends)
-            passes.silu(lifted, result[d, rows])
+            lifted = LiftedEdges(way, edges[d, own], weight[d], bias[d], ends)
+            passes.silu(lifted, result[d, own])
         ctx.save_for_backward(edges, weight, bias, receivers, senders)
         ctx.arrangement = arrangement
         return result
@@ -95,15 +95,19 @@ class _EdgeSilu(Function):
         edges, weight, bias, receivers, senders = ctx.saved_tensors
         d_edges = torch.empty_like(edges, memory_format=torch.contiguous_format)
         d_weight, d_bias = torch.zeros_like(weight), torch.zeros_like(bias)
-        d_receivers, d_senders = torch.zeros_like(receivers), torch.zeros_like(senders)
+        arrangement: Arrangement = ctx.arrangement
+        rows = arrangement.received_count, receivers.shape[-1]
+        d_receivers, d_senders = receivers.new_empty(rows), senders.new_empty(rows)
         passes = edge_passes(edges)
-        for way in bundled_directions(ctx.arrangement):
-            d, rows = way.index, way.run.edges
+        for way in bundled_directions(arrangement):
+            d, own = way.index, way.run.edges
             ends = Ends.of(way, receivers, senders)
-            lifted = LiftedEdges(way, edges[d, rows], weight[d], bias[d], ends)
-            d_map, d_ends = passes.silu_backward(lifted, grad[d, rows], d_edges[d, rows])
+            lifted = LiftedEdges(way, edges[d, own], weight[d], bias[d], ends)
+            d_map, d_ends = passes.silu_backward(lifted, grad[d, own], d_edges[d, own])
             d_weight[d] += d_map
             # every edge has one receiver, so what reaches the bias reaches the receivers
             d_bias[d] += d_ends.of_receivers.sum((0, 1))
-            d_ends.add_to(way, d_receivers, d_senders)
-        return None, d_edges, d_weight, d_bias, d_receivers, d_senders
+            way.deliver(d_ends.of_receivers, d_receivers)
+            way.opposite.deliver(d_ends.of_senders, d_senders)
+        merged = arrangement.merge(d_receivers), arrangement.merge(d_senders)
+        return None, d_edges, d_weight, d_bias, *merged

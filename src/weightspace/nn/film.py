@@ -102,15 +102,19 @@ class _FilmAggregate(Function):
         edges, weight, bias, receivers, senders = ctx.saved_tensors
         d_edges = torch.empty_like(edges, memory_format=torch.contiguous_format)
         d_weight, d_bias = torch.zeros_like(weight), torch.zeros_like(bias)
-        d_receivers, d_senders = torch.zeros_like(receivers), torch.zeros_like(senders)
+        arrangement: Arrangement = ctx.arrangement
+        rows = arrangement.received_count, receivers.shape[-1]
+        d_receivers, d_senders = receivers.new_empty(rows), senders.new_empty(rows)
         passes = edge_passes(edges)
-        for way in bundled_directions(ctx.arrangement):
-            d, rows = way.index, way.run.edges
+        for way in bundled_directions(arrangement):
+            d, own = way.index, way.run.edges
             ends = Ends.of(way, receivers, senders)
             given = [way.each(grad) for grad in grads]
-            lifted = LiftedEdges(way, edges[d, rows], weight[d], bias[d], ends)
-            d_map, d_shift, d_ends = passes.film_backward(lifted, given, d_edges[d, rows])
+            lifted = LiftedEdges(way, edges[d, own], weight[d], bias[d], ends)
+            d_map, d_shift, d_ends = passes.film_backward(lifted, given, d_edges[d, own])
             d_weight[d] += d_map
             d_bias[d] += d_shift
-            d_ends.add_to(way, d_receivers, d_senders)
-        return None, d_edges, d_weight, d_bias, d_receivers, d_senders
+            way.deliver(d_ends.of_receivers, d_receivers)
+            way.opposite.deliver(d_ends.of_senders, d_senders)
+        merged = arrangement.merge(d_receivers), arrangement.merge(d_senders)
+        return None, d_edges, d_weight, d_bias, *merged

@@ -60,6 +60,11 @@ class Direction:
     def _received(self) -> Rows:
         return self.run.at_source if self.index else self.run.at_target
 
+    @property
+    def opposite(self) -> Direction:
+        """The same run the other way, whose receivers are this one's senders."""
+        return Direction(self.run, 1 - self.index)
+
     def deliver(
         self, values: Float[Tensor, "lead receivers d"], received: Float[Tensor, "received d"]
     ) -> None:
