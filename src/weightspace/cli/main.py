@@ -19,6 +19,7 @@ from weightspace.cli.render import render
 from weightspace.cli.reproduce import reproduce
 from weightspace.cli.train import train
 from weightspace.cli.zoo import fit_inrs, info, verify
+from weightspace.cli.zoo_change import export, merge, split
 from weightspace.cli.zoo_import import import_folder
 from weightspace.cli.zoo_make import make
 from weightspace.errors import WeightspaceError
@@ -35,6 +36,9 @@ def app() -> SubcommandApp:
     zoo.command(make)
     zoo.command(name="fit-inrs")(fit_inrs)
     zoo.command(name="import")(import_folder)
+    zoo.command(merge)
+    zoo.command(split)
+    zoo.command(export)
     zoo.command(info)
     zoo.command(verify)
     commands = SubcommandApp()
