@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from weightspace.errors import DataError
 from weightspace.tasks.labels import is_missing
 from weightspace.zoo import Zoo
@@ -33,7 +36,14 @@ class LabelledNetworks:
     diverged: int = 0
 
     @classmethod
-    def read(cls, zoo: Zoo, rows: Sequence[int], column: str, *, name: str) -> LabelledNetworks:
+    def read(
+        cls,
+        zoo: Zoo,
+        rows: Sequence[int] | npt.NDArray[np.integer[Any]],
+        column: str,
+        *,
+        name: str,
+    ) -> LabelledNetworks:
         """Read a column for some networks of a zoo.
 
         Args:

@@ -13,7 +13,14 @@ import torch
 
 from weightspace.errors import LARGEST_SEED, DataError, require_between
 from weightspace.graph import GraphSpec
-from weightspace.models import Predictor, Requirements, make_model, save_model
+from weightspace.models import (
+    Predictor,
+    ProbeOnly,
+    Requirements,
+    Runner,
+    make_model,
+    save_model,
+)
 from weightspace.tasks.batches import Augmentation, batches, network_batches, read_networks
 from weightspace.tasks.classification import ClassificationTask
 from weightspace.tasks.labelled import LabelledNetworks
@@ -118,6 +125,7 @@ def train_predictor(
     settings: Settings,
     *,
     splits: Mapping[str, Sequence[int]] | None = None,
+    runner: Runner | None = None,
 ) -> Outcome:
     """Train a model on a zoo of one or many specs, test it, and save it.
 
@@ -130,6 +138,7 @@ def train_predictor(
         settings: the model and its training.
         splits: the networks to train on, choose by and test on, as ``train``, ``val`` and
             ``test``; the zoo's own splits of these names if not given.
+        runner: runs the networks for ``probe-only``, where they are no chains of linear layers.
 
     Raises:
         DataError: a split or column is missing, or the column holds something else.
@@ -144,12 +153,7 @@ def train_predictor(
         column=settings.target,
         others=[*parts["val"].values, *parts["test"].values],
     )
-    model = make_model(
-        settings.model,
-        Requirements.of(_specs_of(zoo, parts)),
-        outputs=labels.outputs,
-        options=settings.options,
-    )
+    model = _make_model(settings, Requirements.of(_specs_of(zoo, parts)), labels, runner)
     claim_folder(folder, _claims(zoo, settings, splits))
     model.fit_normalisation(read_networks(zoo, parts["train"].rows))
     task = settings.task(
@@ -191,6 +195,18 @@ def judge(
         predictions=task.labels.decode(said.outputs).numpy(),
         embeddings=said.embeddings.numpy(),
     )
+
+
+def _make_model(
+    settings: Settings, requirements: Requirements, labels: Labels, runner: Runner | None
+) -> Predictor:
+    options = dict(settings.options)
+    if runner is not None:
+        options |= {"values": runner.values, "answers": runner.answers}
+    model = make_model(settings.model, requirements, outputs=labels.outputs, options=options)
+    if isinstance(model.trunk, ProbeOnly):
+        model.trunk.runner = runner or model.trunk.runner
+    return model
 
 
 def _fit(
