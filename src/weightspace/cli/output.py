@@ -46,10 +46,19 @@ def write_text(path: Path, text: str) -> None:
     Raises:
         FileError: the file cannot be written.
     """
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file beside its place, then move it there.
+
+    Raises:
+        FileError: the file cannot be written.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_bytes(content)
         temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
