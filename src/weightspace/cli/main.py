@@ -15,6 +15,7 @@ from weightspace.cli.demo import demo
 from weightspace.cli.inspect import inspect
 from weightspace.cli.models import models
 from weightspace.cli.predict import predict
+from weightspace.cli.relational import analyse
 from weightspace.cli.render import render
 from weightspace.cli.reproduce import reproduce
 from weightspace.cli.train import train
@@ -41,9 +42,12 @@ def app() -> SubcommandApp:
     zoo.command(export)
     zoo.command(info)
     zoo.command(verify)
+    relational = SubcommandApp()
+    relational.command(analyse)
     commands = SubcommandApp()
     commands.command(demo)
     commands.command(zoo, name="zoo")
+    commands.command(relational, name="relational")
     commands.command(train)
     commands.command(predict)
     commands.command(models)
