@@ -6,10 +6,22 @@ from weightspace.errors import ModelError
 from weightspace.experiments.contrast import Contrast
 from weightspace.experiments.dilation import Dilation
 from weightspace.experiments.experiment import Experiment
+from weightspace.experiments.generalisation import (
+    SmallCnnGeneralisation,
+    TransformerGeneralisation,
+    WildParkGeneralisation,
+)
+from weightspace.experiments.inr_classification import DigitsInrs, FashionInrs, MnistInrs
 
 _ALL: tuple[type[Experiment], ...] = (
+    DigitsInrs,
+    MnistInrs,
+    FashionInrs,
     Dilation,
     Contrast,
+    SmallCnnGeneralisation,
+    WildParkGeneralisation,
+    TransformerGeneralisation,
 )
 EXPERIMENTS: dict[str, type[Experiment]] = {experiment.name: experiment for experiment in _ALL}
 """All experiments that ``weightspace reproduce`` knows."""
