@@ -39,6 +39,10 @@ class TrainedRecipe(Recipe):
         validation: the share of the networks for validation.
         test: the share for testing.
         seed: of everything.
+
+    Raises:
+        ModelError: an option is out of its range.
+        DataError: the networks are too few for their splits.
     """
 
     count: int = 256
@@ -65,6 +69,7 @@ class TrainedRecipe(Recipe):
         require_between("validation", self.validation, 0.0, 0.99)
         require_between("test", self.test, 0.0, 0.99 - self.validation)
         require_between("seed", self.seed, 0, LARGEST_SEED)
+        _splits(self)
 
     @abstractmethod
     def hyperparameters(self, number: int) -> dict[str, Any]:
