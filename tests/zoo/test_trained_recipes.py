@@ -25,6 +25,7 @@ from weightspace.zoo.language_models import LanguageModels
 from weightspace.zoo.pictures import PictureChoice, as_values, evenly, pictures_of
 from weightspace.zoo.rebuilding import load_network
 from weightspace.zoo.recipe import LocalPool, make_zoo
+from weightspace.zoo.recipes import make_recipe, recipe_options, recipe_summary
 from weightspace.zoo.texts import ALPHABET, read_text
 from weightspace.zoo.trained_recipe import TrainedRecipe
 from weightspace.zoo.vit_zoo import VitZoo
@@ -220,3 +221,11 @@ def test_mnist_is_learnt_in_seconds() -> None:
     part = recipe.make_part(0)
     assert max(row["test_accuracy"] for row in part.rows) > 0.5
     assert PictureChoice("mnist", grey=True).read().shape == (1, 28, 28)
+
+
+@pytest.mark.parametrize("recipe", {type(recipe) for recipe in RECIPES.values()})
+def test_recipes_are_made_by_name_with_options_as_typed(recipe: type[TrainedRecipe]) -> None:
+    made = make_recipe(recipe.name, {"count": "40", "validation": "0.2", "seed": 4})
+    assert made == recipe(count=40, validation=0.2, seed=4)
+    assert {option.name for option in recipe_options(recipe.name)} >= {"updates", "checkpoints"}
+    assert recipe_summary(recipe.name).endswith(".")

@@ -10,17 +10,27 @@ from dataclasses import dataclass
 from typing import Any
 
 from weightspace.errors import ModelError
+from weightspace.zoo.classifiers import Classifiers
+from weightspace.zoo.cnn_wild_park import CnnWildPark
+from weightspace.zoo.cnn_zoo import CnnZoo
 from weightspace.zoo.inr_audio import inr_audio
 from weightspace.zoo.inr_recipe import inr_images
 from weightspace.zoo.inr_shapes import inr_shapes
 from weightspace.zoo.inr_sines import inr_sines
+from weightspace.zoo.language_models import LanguageModels
 from weightspace.zoo.recipe import Recipe
+from weightspace.zoo.vit_zoo import VitZoo
 
 RECIPES: dict[str, Callable[..., Recipe]] = {
     "inr-images": inr_images,
     "inr-audio": inr_audio,
     "inr-shapes": inr_shapes,
     "inr-sines": inr_sines,
+    "cnn-zoo": CnnZoo,
+    "cnn-wild-park": CnnWildPark,
+    "classifiers": Classifiers,
+    "vit-zoo": VitZoo,
+    "language-models": LanguageModels,
 }
 """What makes each recipe from its options: keyword arguments with types and defaults, one of
 them ``seed``."""
