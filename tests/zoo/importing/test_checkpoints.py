@@ -11,9 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
 
 from tests.data import shared_data
 from tests.importers.checkpoint_files import STATE, WRITERS
+from tests.importers.real_networks import NeRF
 from tests.zoo.importing import folders
 from tests.zoo.zoos import MLP, contents, make_zoo
 from weightspace.cli.main import main
@@ -155,6 +157,16 @@ def test_splits(tmp_path: Path, text: str) -> None:
     assert "in no split: 2 networks" in str(report)
 
 
+def test_splits_in_a_table(tmp_path: Path) -> None:
+    some_networks(tmp_path / "in")
+    (tmp_path / "splits.csv").write_text("path,split\nrun_3/model.pt,test\nrun_1,train\n")
+    zoo, _ = take_in(tmp_path / "in", splits=tmp_path / "splits.csv")
+    assert (zoo.split("train").tolist(), zoo.split("test").tolist()) == ([1], [3])
+    (tmp_path / "other.csv").write_text("path,label\nrun_3/model.pt,test\n")
+    with pytest.raises(FileError, match="a table with a column 'split'"):
+        take_in(tmp_path / "in", splits=tmp_path / "other.csv")
+
+
 def test_network_in_two_splits(tmp_path: Path) -> None:
     some_networks(tmp_path / "in")
     (tmp_path / "s.json").write_text('{"train": ["run_0"], "test": ["run_0"]}')
@@ -279,6 +291,14 @@ def test_networks_that_only_a_module_tells(tmp_path: Path) -> None:
     assert zoo.spec == from_module(module, torch.zeros(1, 3)).spec
 
 
+def test_a_module_on_the_command_line(tmp_path: Path) -> None:
+    folders.save(tmp_path / "in/a.pt", Residual().state_dict())
+    name = f"{Residual.__module__}:Residual"
+    command = ["zoo", "import", str(tmp_path / "in"), "--out", str(tmp_path / "zoo")]
+    main([*command, "--module", name, "--inputs", "1,3"])
+    assert len(Zoo.open(tmp_path / "zoo")) == 1
+
+
 class Residual(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -376,6 +396,26 @@ def test_real_stacked_archive(tmp_path: Path) -> None:
         assert zoo.column("key").tolist() == archive["names"].tolist()
         assert np.array_equal(zoo.column("score"), archive["score"])
         assert np.array_equal(zoo.states(range(27))["w1"], archive["w1"])
+
+
+def test_real_nerfs(tmp_path: Path) -> None:
+    source = shared_data("zoos/nerf_7scenes.safetensors")
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/a.safetensors").symlink_to(source)
+    specs = []
+    with safe_open(source, framework="pt") as file:
+        for scene in ("chair", "fern"):  # they read different encodings of the points
+            prefix = f"{scene}/fine/"
+            names = [n for n in file.keys() if n.startswith(prefix)]  # noqa: SIM118
+            state = {n.removeprefix(prefix): file.get_tensor(n) for n in names}
+            module = NeRF(state)
+            specs.append(module_spec(module, torch.zeros(1, module.points + module.views)))
+    zoo, report = take_in(tmp_path / "in", specs=tuple(specs))
+    assert report.problems == []
+    assert sorted(zoo.column("key")) == [
+        f"{s}/fine" for s in ("chair", "drums", "fern", "hotdog", "lego", "materials", "ship")
+    ]
+    assert len(zoo.specs) == 2
 
 
 @pytest.mark.slow

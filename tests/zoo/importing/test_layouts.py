@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -184,6 +185,32 @@ def test_wild_park_with_json_beside(tmp_path: Path) -> None:
     assert zoo.column("epoch").tolist() == [2, 10, 2, 10]
     assert zoo.column("acc").tolist() == [0.02, 0.1, 0.02, 0.1]
     assert len(set(zoo.column("source"))) == 2
+
+
+class Evil:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return os.mkdir, (str(self.path),)
+
+
+@pytest.mark.parametrize("where", ["config", "beside"])
+def test_nothing_beside_a_configuration_is_executed(tmp_path: Path, where: str) -> None:
+    folders.wild_park(tmp_path / "in")
+    path = tmp_path / "in/cifar10_zooV2/trainable_0/checkpoint_000001/checkpoint.pt"
+    evil = Evil(tmp_path / "executed")
+    with folders.omega_classes() as make:
+        config = make({**folders.PARK[0], **({"evil": evil} if where == "config" else {})})
+        tree = {"model": folders.park_state(folders.PARK[0]), "config": config}
+        torch.save({**tree, **({"evil": evil} if where == "beside" else {})}, path)
+    zoo, report = take_in(tmp_path / "in")
+    assert report.layout == "wild-park"  # the first file alone does not decide
+    assert not (tmp_path / "executed").exists()
+    assert len(zoo) == 3
+    (problem,) = report.problems
+    assert "refused before anything in it ran" in problem["reason"]
+    assert "weights_only" not in problem["reason"]
 
 
 def test_a_configuration_that_does_not_fit_its_weights(tmp_path: Path) -> None:

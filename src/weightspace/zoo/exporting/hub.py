@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 DATA = "data"
-SIZES = (1_000, 10_000, 100_000, 1_000_000)
+SIZES = {1_000: "n<1K", 10_000: "1K<n<10K", 100_000: "10K<n<100K", 1_000_000: "100K<n<1M"}
+SHOWN = 3
 
 
 class Hub(Format):
@@ -61,17 +63,16 @@ class Hub(Format):
 
 def card(zoo: Zoo, files: dict[str, str]) -> str:
     """The dataset card: what the hub reads in front, what people read below."""
-    networks = len(zoo)
-    data = "".join(f'      - split: {split}\n        path: "{p}"\n' for split, p in files.items())
-    smaller = [size for size in SIZES if networks < size]
-    label = {1_000: "n<1K", 10_000: "1K<n<10K", 100_000: "10K<n<100K", 1_000_000: "100K<n<1M"}
-    size = label[smaller[0]] if smaller else "n>1M"
+    name = zoo.path.resolve().name
+    data = "".join(
+        f"      - split: {split}\n        path: {json.dumps(path)}\n"
+        for split, path in files.items()
+    )
+    size = next((text for limit, text in SIZES.items() if len(zoo) < limit), "n>1M")
     columns = "\n".join(f"| `{f.name}` | {f.type} |" for f in zoo.metadata.schema)
-    specs = zoo.specs if len(zoo.specs) <= 3 else zoo.specs[:3]
-    tables = "\n\n".join(f"```\n{spec}\n```" for spec in specs)
-    more = f"\n\n... and {len(zoo.specs) - 3:,} more in `zoo.json`." if len(zoo.specs) > 3 else ""
+    plural = "s" * (len(zoo.specs) != 1)
     return f"""---
-pretty_name: "{zoo.path.resolve().name}"
+pretty_name: {json.dumps(name)}
 tags:
   - model-zoo
   - weight-space-learning
@@ -83,9 +84,9 @@ configs:
     data_files:
 {data}---
 
-# {zoo.path.resolve().name}
+# {name}
 
-{networks:,} trained networks of {len(zoo.specs):,} architecture{"s" * (len(zoo.specs) != 1)}.
+{len(zoo):,} trained networks of {len(zoo.specs):,} architecture{plural}.
 
 Each row is a network: its labels, and where its weights are. `shard` is a safetensors file of
 this folder in which networks of one architecture are stacked, `shard_row` the place of the
@@ -100,8 +101,7 @@ with safe_open(row["shard"], framework="pt") as file:
     state = {{name: file.get_slice(name)[row["shard_row"]] for name in file.keys()}}
 ```
 
-With [weightspace](https://pypi.org/project/weightspace/) the folder is a zoo:
-`weightspace.zoo.Zoo.open(folder)`.
+With weightspace the folder is a zoo: `weightspace.zoo.Zoo.open(folder)`.
 
 | column | type |
 | --- | --- |
@@ -111,8 +111,15 @@ With [weightspace](https://pypi.org/project/weightspace/) the folder is a zoo:
 
 ## Architectures
 
-{tables}{more}
+{_architectures(zoo)}
 """
+
+
+def _architectures(zoo: Zoo) -> str:
+    """The tables of the first specs."""
+    shown = "\n\n".join(f"```\n{spec}\n```" for spec in zoo.specs[:SHOWN])
+    rest = len(zoo.specs) - SHOWN
+    return shown if rest <= 0 else f"{shown}\n\n... and {rest:,} more in `zoo.json`."
 
 
 def _splits(zoo: Zoo, manifest: Manifest) -> dict[str, npt.NDArray[np.int64]]:

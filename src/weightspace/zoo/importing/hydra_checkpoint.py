@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -80,12 +81,26 @@ def read_hydra(path: Path) -> Checkpoint:
             raise
     open_archive(path, path).close()  # its declared sizes are plausible
     with reading(path, "a checkpoint with a configuration of OmegaConf"):
-        with torch.serialization.safe_globals(_stand_ins()):
-            tree = torch.load(path, map_location="cpu", weights_only=True)
+        tree = _load(path)
         if not isinstance(tree, Mapping):
             raise FileError(path, expected="a dictionary", found=type(tree).__name__)
         plain = {key: _plain(value, 0) for key, value in tree.items()}
     return Checkpoint(path, "torch", *sort_states(plain, path))
+
+
+def _load(path: Path) -> object:
+    """Load with records in the place of OmegaConf's objects; anything else is refused."""
+    try:
+        with torch.serialization.safe_globals(_stand_ins()):
+            return torch.load(path, map_location="cpu", weights_only=True)
+    except UnpicklingError as error:
+        # torch's own message recommends to switch the protection off.
+        raise FileError(
+            path,
+            expected="tensors, plain values and a configuration of OmegaConf",
+            found="objects of something else",
+            hint="It was refused before anything in it ran.",
+        ) from error
 
 
 def _plain(value: Any, depth: int) -> Any:

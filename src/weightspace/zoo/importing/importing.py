@@ -238,6 +238,8 @@ class _Import:
             _row(entry, label, split)
             for entry, label, split in zip(entries, labels, splits, strict=True)
         ]
+        for entry in entries:
+            entry.row = {}  # What it held is in the rows.
         entries, rows = self._without_duplicates(entries, rows)
         self._note(survey, rows)
         order = {fingerprint: place for place, fingerprint in enumerate(survey.specs)}
@@ -320,6 +322,7 @@ class _Import:
     def _write(self, survey: Survey, entries: list[Entry], rows: list[Row]) -> Zoo:
         used = list(dict.fromkeys(entry.spec for entry in entries))
         specs = [spec_from_dict(survey.specs[fingerprint]) for fingerprint in used]
+        places = {fingerprint: place for place, fingerprint in enumerate(used)}
         parts = list(_parts(entries, dict(zip(used, specs, strict=True))))
         content = _digest("".join(f"{e.file}\0{e.key}\0{e.sha256}\n" for e in entries))
         writer = ZooWriter(
@@ -340,7 +343,7 @@ class _Import:
             for number, (first, last) in enumerate(parts):
                 if not writer.has_part(number):
                     block = entries[first:last]
-                    place = used.index(block[0].spec)
+                    place = places[block[0].spec]
                     state = self._stacked(specs[place], block)
                     writer.write_part(number, state, rows[first:last], spec=place)
                 progress.advance(bar, last - first)

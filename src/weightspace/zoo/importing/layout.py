@@ -51,7 +51,7 @@ class Layout(ABC):
         """Read the networks of a unit, one after another.
 
         Raises:
-            WeightspaceError: the unit cannot be read; what was read of it does not count.
+            WeightspaceError: the unit, or the rest of it, cannot be read.
         """
 
     def splits(self, files: list[str]) -> SplitTable | None:

@@ -20,6 +20,10 @@ CHECKPOINT_SUFFIXES = frozenset({
 """The names under which checkpoints are looked for; their content decides what they are."""
 
 
+GLANCES = 20
+"""Files that are looked at to find out a folder's layout: the first may be damaged."""
+
+
 @dataclass(frozen=True)
 class Listing:
     """What there is to read in a folder.

@@ -14,7 +14,13 @@ from weightspace.importers import read_states
 from weightspace.importers.files.magic import kind_of
 from weightspace.zoo.importing.found import FoundNetwork, Unit
 from weightspace.zoo.importing.layout import Layout
-from weightspace.zoo.importing.listing import CHECKPOINT_SUFFIXES, Listing, list_files, suffix_of
+from weightspace.zoo.importing.listing import (
+    CHECKPOINT_SUFFIXES,
+    GLANCES,
+    Listing,
+    list_files,
+    suffix_of,
+)
 from weightspace.zoo.importing.states import of_checkpoint
 from weightspace.zoo.importing.tables import Row
 
@@ -36,16 +42,12 @@ class Sb3Agents(Layout):
 
     @classmethod
     def fits(cls, folder: Path, files: list[str]) -> bool:
-        """The checkpoints are zip archives alone, and the first is an agent."""
+        """The checkpoints are zip archives alone, and one of the first is an agent."""
         found = [f for f in files if suffix_of(f) in CHECKPOINT_SUFFIXES]
         found = [f for f in found if PurePosixPath(f).name != EVALUATIONS]
         if any(suffix_of(file) != ".zip" for file in found):
             return False
-        first = next(iter(found), None)
-        try:
-            return first is not None and kind_of(folder / first) == "sb3"
-        except (FileError, OSError):
-            return False
+        return any(_is_agent(folder / file) for file in found[:GLANCES])
 
     def listing(self, files: list[str]) -> Listing:
         """Every zip archive."""
@@ -64,6 +66,13 @@ class Sb3Agents(Layout):
             except FileError as error:
                 notes = (*notes, f"{EVALUATIONS} could not be read: {error.found}")
         yield dataclasses.replace(network, row={**row, **network.row}, source=source, notes=notes)
+
+
+def _is_agent(path: Path) -> bool:
+    try:
+        return kind_of(path) == "sb3"
+    except (FileError, OSError):
+        return False
 
 
 def _of_path(file: str) -> tuple[Row, str]:

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from numpy.lib import format as npy
 
 from weightspace.errors import FileError
 from weightspace.importers.recognition.tensor_names import parse_name
@@ -20,6 +21,9 @@ from weightspace.zoo.importing.found import FoundNetwork, Unit
 from weightspace.zoo.importing.layout import Layout
 from weightspace.zoo.importing.listing import Listing, list_files
 from weightspace.zoo.importing.tables import Row, flat, read_csv
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 WEIGHTS = "weights.npy"
 LAYOUT = "layout.csv"
@@ -35,6 +39,64 @@ class Place(NamedTuple):
     start: int
     end: int
     shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Array:
+    """A table of numbers in numpy's format, of which only wanted rows are read.
+
+    Not a memory map: mapped pages would count as memory until they are given back.
+
+    Args:
+        path: the file.
+        dtype: of the numbers.
+        rows: how many.
+        width: numbers in a row.
+        start: the offset of the first number.
+    """
+
+    path: Path
+    dtype: np.dtype[Any]
+    rows: int
+    width: int
+    start: int
+
+    @classmethod
+    def of(cls, path: Path) -> Array:
+        """Read and check the header.
+
+        Raises:
+            FileError: it is no table of numbers, or the file has another length.
+        """
+        readers = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+        try:
+            with path.open("rb") as file:
+                shape, fortran, dtype = readers[npy.read_magic(cast(Any, file))](cast(Any, file))
+                start, end = file.tell(), file.seek(0, 2)
+        except (OSError, ValueError, EOFError, KeyError, SyntaxError, TypeError) as error:
+            raise FileError(path, expected="a numpy array", found=str(error)) from error
+        if len(shape) != 2 or dtype.kind != "f" or fortran:
+            raise FileError(
+                path,
+                expected="a numpy array of numbers, a row a network, rows one after another",
+                found=f"{dtype} of shape {shape}{', columns first' if fortran else ''}",
+            )
+        if end - start != shape[0] * shape[1] * dtype.itemsize:
+            raise FileError(
+                path,
+                expected=f"{shape[0] * shape[1] * dtype.itemsize} bytes for a numpy array of "
+                f"shape {shape}",
+                found=f"{end - start}",
+                hint="The file is cut short: copy or download it again.",
+            )
+        return cls(path, dtype, *shape, start)
+
+    def read(self, first: int, end: int) -> npt.NDArray[Any]:
+        """Read rows."""
+        offset = self.start + first * self.width * self.dtype.itemsize
+        count = (end - first) * self.width
+        values = np.fromfile(self.path, self.dtype, count, offset=offset)
+        return values.astype(self.dtype.newbyteorder("="), copy=False).reshape(-1, self.width)
 
 
 @dataclass(frozen=True)
@@ -65,7 +127,7 @@ class SmallCnnZoo(Layout):
             )
         units: list[Unit] = []
         for base in bases:
-            networks = len(self._array(f"{base}{WEIGHTS}"))
+            networks = self._array(f"{base}{WEIGHTS}").rows
             units += [
                 Unit(f"{base}{WEIGHTS}", (first, min(first + ROWS, networks)))
                 for first in range(0, networks, ROWS)
@@ -79,55 +141,40 @@ class SmallCnnZoo(Layout):
         assert unit.rows is not None
         places, metrics = self._beside(unit.file)
         first, end = unit.rows
-        values = np.array(self._array(unit.file)[first:end])  # bytes of these rows alone
+        rows = [] if metrics is None else metrics.slice(first, end - first).to_pylist()
+        values = self._array(unit.file).read(first, end)
         for number in range(first, end):
             flat_row = torch.from_numpy(values[number - first])
             state = {p.name: flat_row[p.start : p.end].reshape(p.shape) for p in places}
-            row: Row = {"row": number, **(metrics[number] if metrics else {})}
+            row: Row = {"row": number, **(_metrics_row(rows[number - first]) if rows else {})}
             activation = self.activation or activation_name(row.get("config.activation"))
             order = [".".join(parse_name(p.name).path) for p in places]
             source = str(row.get("modeldir") or "")
             blueprint = BareBlueprint(state, activation, list(dict.fromkeys(order)))
             yield FoundNetwork(f"row {number}", state, blueprint, row, source)
 
-    def _array(self, file: str) -> npt.NDArray[Any]:
-        """Map the array; nothing of it is read yet."""
-        path = self.folder / file
-        if path in self._arrays:
-            return self._arrays[path]
-        try:
-            array: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-        except (OSError, ValueError, EOFError) as error:
-            raise FileError(path, expected="a numpy array", found=str(error)) from error
-        if array.ndim != 2 or array.dtype.kind != "f":
-            raise FileError(
-                path,
-                expected="an array of numbers, a row a network",
-                found=f"{array.dtype} of shape {array.shape}",
-            )
-        self._arrays[path] = array
-        return array
+    def _array(self, file: str) -> Array:
+        """Read the header of the array; its rows are read when they are wanted."""
+        if file not in self._arrays:
+            self._arrays[file] = Array.of(self.folder / file)
+        return self._arrays[file]
 
-    def _beside(self, file: str) -> tuple[list[Place], list[Row]]:
+    def _beside(self, file: str) -> tuple[list[Place], pa.Table | None]:
         """The layout and the metrics of an array, read once in each process."""
         if file not in self._tables:
             base = self.folder / PurePosixPath(file).parent
             array = self._array(file)
             metrics = next((base / m for m in METRICS if (base / m).is_file()), None)
-            rows = [] if metrics is None else [_metrics_row(r) for r in read_csv(metrics)]
-            if metrics is not None and len(rows) != len(array):
-                raise FileError(
-                    metrics, expected=f"{len(array)} lines, one a network", found=str(len(rows))
-                )
-            self._tables[file] = _places(base / LAYOUT, array.shape[1]), rows
+            table = None if metrics is None else _metrics(metrics, array.rows)
+            self._tables[file] = _places(base / LAYOUT, array.width), table
         return self._tables[file]
 
     @cached_property
-    def _arrays(self) -> dict[Path, npt.NDArray[Any]]:
+    def _arrays(self) -> dict[str, Array]:
         return {}
 
     @cached_property
-    def _tables(self) -> dict[str, tuple[list[Place], list[Row]]]:
+    def _tables(self) -> dict[str, tuple[list[Place], pa.Table | None]]:
         return {}
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -137,6 +184,24 @@ class SmallCnnZoo(Layout):
 def _bases(files: list[str]) -> list[str]:
     """The folders with an array, as prefixes of paths."""
     return [f.removesuffix(WEIGHTS) for f in files if PurePosixPath(f).name == WEIGHTS]
+
+
+def _metrics(path: Path, networks: int) -> pa.Table:
+    """Read the metrics; as a table of Arrow they take a tenth of what rows would."""
+    import pyarrow as pa  # noqa: PLC0415 (only this layout needs it)
+    from pyarrow import csv  # noqa: PLC0415
+
+    try:
+        options = csv.ReadOptions(use_threads=False)
+        convert = csv.ConvertOptions(strings_can_be_null=True)
+        table = csv.read_csv(str(path), read_options=options, convert_options=convert)
+    except (pa.ArrowException, OSError) as error:
+        raise FileError(path, expected="a CSV file", found=str(error)) from error
+    if table.num_rows != networks:
+        raise FileError(
+            path, expected=f"{networks} lines, one a network", found=str(table.num_rows)
+        )
+    return table
 
 
 def _metrics_row(row: Mapping[str, Any]) -> Row:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
@@ -54,7 +55,7 @@ class SurveyTask:
     specs: tuple[GraphSpec, ...] = ()
 
 
-@dataclass
+@dataclass(slots=True)
 class Entry:
     """A network as the survey found it.
 
@@ -97,7 +98,11 @@ class Survey:
 
     def add(self, block: Mapping[str, Any]) -> None:
         """Add the results of a block."""
-        self.entries += [Entry(**entry) for entry in block["entries"]]
+        for entry in block["entries"]:
+            # The same few texts stand in thousands of rows.
+            row = {sys.intern(k): sys.intern(v) if isinstance(v, str) else v
+                   for k, v in entry["row"].items()}  # fmt: skip
+            self.entries.append(Entry(**{**entry, "row": row, "spec": sys.intern(entry["spec"])}))
         self.problems += block["problems"]
         for fingerprint, spec in block["specs"].items():
             self.specs.setdefault(fingerprint, spec)

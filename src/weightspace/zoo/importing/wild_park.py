@@ -19,7 +19,7 @@ from weightspace.zoo.importing.dwsnets import DwsNets
 from weightspace.zoo.importing.found import Blueprint, FoundNetwork, Unit
 from weightspace.zoo.importing.hydra_checkpoint import read_hydra
 from weightspace.zoo.importing.layout import Layout
-from weightspace.zoo.importing.listing import Listing, list_files, suffix_of
+from weightspace.zoo.importing.listing import GLANCES, Listing, list_files, suffix_of
 from weightspace.zoo.importing.ray_trials import checkpoint_number, metrics_row
 from weightspace.zoo.importing.split_file import SplitTable
 from weightspace.zoo.importing.tables import Row, flat, read_json_value
@@ -46,17 +46,18 @@ class WildPark(Layout):
 
     @classmethod
     def fits(cls, folder: Path, files: list[str]) -> bool:
-        """The first checkpoint of a run, or a file beside it, tells an architecture."""
-        for file in files:
-            if checkpoint_number(file) is None or suffix_of(file) not in (".pt", ".pth"):
-                continue
-            try:
-                config = read_hydra(folder / file).config.get("config")
-            except (FileError, OSError):
-                config = None
-            return _is_architecture(config) or _is_architecture(_beside(folder, file, CONFIGS))
-        runs = [f for f in files if PurePosixPath(f).name in CONFIGS]
-        return any(_is_architecture(_beside(folder, f, CONFIGS)) for f in runs[:1])
+        """One of the first checkpoints of runs, or a file beside it, tells an architecture."""
+        checkpoints = [
+            file
+            for file in files
+            if checkpoint_number(file) is not None and suffix_of(file) in (".pt", ".pth")
+        ]
+        runs = [file for file in files if PurePosixPath(file).name in CONFIGS]
+        return any(
+            _is_architecture(_own_config(folder / file))
+            or _is_architecture(_beside(folder, file, CONFIGS))
+            for file in checkpoints[:GLANCES]
+        ) or any(_is_architecture(_beside(folder, file, CONFIGS)) for file in runs[:GLANCES])
 
     def listing(self, files: list[str]) -> Listing:
         """Every checkpoint."""
@@ -212,7 +213,8 @@ class CnnBlueprint:
 class ParkCnn(nn.Module):
     """A network of the wild park: convolutions, residual sums, global mean, linear layer.
 
-    Where layers differ in width, the channels that both have are summed.
+    The published networks add a residual before the activation, over the channels that both
+    layers have; those of the recipe :class:`weightspace.zoo.wild_cnn.WildCnn` are others.
 
     Args:
         blueprint: its architecture.
@@ -245,6 +247,14 @@ class ParkCnn(nn.Module):
             kept.append(x)
         result: Tensor = self.fc(x.mean((2, 3)))
         return result
+
+
+def _own_config(path: Path) -> object:
+    """The configuration in a checkpoint; None if it cannot be read."""
+    try:
+        return read_hydra(path).config.get("config")
+    except (FileError, OSError):
+        return None
 
 
 def _is_architecture(config: object) -> bool:
