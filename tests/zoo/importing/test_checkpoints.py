@@ -108,6 +108,47 @@ def test_labels(tmp_path: Path, key: str, kind: str) -> None:
     assert report.notes == []
 
 
+def test_names_like_numbers(tmp_path: Path) -> None:
+    for number in (7, 8):
+        folders.save(tmp_path / f"in/00{number}.pt", folders.mlp_state(seed=number))
+    (tmp_path / "labels.csv").write_text("id,year\n007,2020_1\n008,2021_1\n")
+    zoo, _ = take_in(tmp_path / "in", labels=tmp_path / "labels.csv")
+    assert zoo.column("year").tolist() == ["2020_1", "2021_1"]
+
+
+@pytest.mark.parametrize("root", ["", "elsewhere/deep/"])
+@pytest.mark.parametrize("deeper", ["", "data/"])
+def test_paths_of_another_machine(tmp_path: Path, root: str, deeper: str) -> None:
+    names = [f"zoo/run_{n}/last/model.pt" for n in range(3)]
+    for number, name in enumerate(names):
+        folders.save(tmp_path / "in" / deeper / name, folders.mlp_state(seed=number))
+    rows = {f"{root}{name}": {"acc": number} for number, name in enumerate(names[:2])}
+    (tmp_path / "labels.json").write_text(json.dumps(rows))
+    zoo, report = take_in(tmp_path / "in", labels=tmp_path / "labels.json")
+    assert zoo.metadata.column("acc").to_pylist() == [0, 1, None]
+    assert "1 of 3 networks have none" in str(report)
+
+
+def test_ends_that_several_rows_have_fit_nothing(tmp_path: Path) -> None:
+    folders.save(tmp_path / "in/last/model.pt", folders.mlp_state(seed=0))
+    folders.save(tmp_path / "in/run_0/last/model.pt", folders.mlp_state(seed=1))
+    rows = {f"run_{n}/last/model.pt": {"acc": n} for n in range(3)}
+    (tmp_path / "labels.json").write_text(json.dumps(rows))
+    zoo, _ = take_in(tmp_path / "in", labels=tmp_path / "labels.json")
+    assert zoo.metadata.column("acc").to_pylist() == [None, 0]
+
+
+def test_name_that_is_no_text(tmp_path: Path) -> None:
+    folders.save(tmp_path / "in/a.pt", folders.mlp_state())
+    try:
+        (tmp_path / "in" / os.fsdecode(b"b\xff.pt")).write_bytes(b"x")
+    except OSError:
+        pytest.skip("the file system has no such names")
+    zoo, report = take_in(tmp_path / "in")
+    assert len(zoo) == 1
+    assert report.problems[0]["file"] == "b\\udcff.pt"
+
+
 def test_labels_missing_and_extra(tmp_path: Path) -> None:
     some_networks(tmp_path / "in")
     labels = tmp_path / "labels.csv"
@@ -131,6 +172,7 @@ def test_labels_missing_and_extra(tmp_path: Path) -> None:
         ("file,acc\n", "a header alone"),
         ("", "header"),
         ("file,acc\nrun_0,1,2\n", "line 2: expected 2 cells"),
+        ("file,acc,acc\nrun_0,1,2\n", "'acc' twice"),
     ],
 )
 def test_labels_that_do_not_fit(tmp_path: Path, text: str, message: str) -> None:

@@ -55,20 +55,31 @@ class JoinTable:
         for how, text in candidates(network):
             if text in self.rows:
                 return text, how
-        found = self._tails.get(network[0])
-        if found is not None and not network[1]:
-            return found, "tail"
+        return None if network[1] else self._by_end(network[0])
+
+    def _by_end(self, file: str) -> tuple[str, str] | None:
+        """The row whose path has a file's end: either may lie in further folders."""
+        parts = file.split("/")
+        for first in range(len(parts)):
+            end, length = "/".join(parts[first:]), len(parts) - first
+            if first and length > 1 and end in self.rows:
+                return end, "end"
+            if first == 0 or length > 2:
+                text = self._ends.get(end)
+                if text:
+                    return text, "end"
         return None
 
     @cached_property
-    def _tails(self) -> dict[str, str]:
-        """The names of the table without their first folders: it may be from elsewhere."""
-        tails: dict[str, str] = {}
+    def _ends(self) -> dict[str, str]:
+        """The names of the table without their first folders; empty where several have the end."""
+        ends: dict[str, str] = {}
         for text in self.rows:
             parts = text.split("/")
             for first in range(1, len(parts)):
-                tails.setdefault("/".join(parts[first:]), text)
-        return tails
+                end = "/".join(parts[first:])
+                ends[end] = "" if end in ends else text
+        return ends
 
 
 @dataclass
@@ -146,7 +157,7 @@ def candidates(network: Name) -> Iterator[tuple[str, str]]:
     """The names that a network goes by, the strongest first, with what each is.
 
     >>> [text for _, text in candidates(("runs/a/model.pt", ""))]
-    ['runs/a/model.pt', 'runs/a/model', 'runs/a', 'a', 'model.pt', 'model']
+    ['runs/a/model.pt', 'runs/a/model', 'runs/a', 'runs', 'a', 'model.pt', 'model']
     """
     file, key = network
     path = PurePosixPath(file)

@@ -29,11 +29,21 @@ def read_labels(path: Path) -> JoinTable:
     if path.name.removesuffix(".gz").endswith(".json"):
         rows = list(_from_json(path, read_json_value(path)))
     else:
-        table = read_csv(path)
+        table = read_csv(path, text=naming_column)
         if not table:
             raise FileError(path, expected="rows of labels", found="a header alone")
         rows = list(_named(table))
     return JoinTable.of(str(path), rows)
+
+
+def naming_column(header: list[str]) -> str:
+    """The column that names the networks.
+
+    >>> naming_column(["acc", "File"]), naming_column(["agent", "acc"])
+    ('File', 'agent')
+    """
+    lowered = {name.lower(): name for name in reversed(header)}
+    return next((lowered[name] for name in NAMING if name in lowered), header[0])
 
 
 def _from_json(path: Path, value: Any) -> Iterator[tuple[str, Row]]:
@@ -67,9 +77,8 @@ def _is_columns(value: Mapping[str, Any]) -> bool:
 
 def _named(rows: Sequence[Row]) -> Iterator[tuple[str, Row]]:
     """Split each row into the network's name and the labels."""
-    lowered = {str(name).lower(): name for name in reversed(list(rows[0]))}
-    column = next((lowered[n] for n in NAMING if n in lowered), next(iter(rows[0])))
+    column = naming_column(list(rows[0]))
     for row in rows:
         name = row.get(column)
-        if name is not None:
+        if name not in (None, ""):
             yield str(name), {k: v for k, v in row.items() if k != column}

@@ -91,8 +91,13 @@ def list_files(files: Iterable[str], take: Callable[[str], bool]) -> Listing:
         if take(file):
             units.append(Unit(file))
         else:
-            ignored[Path(file).suffix.lower() or Path(file).name] += 1
+            ignored[readable(Path(file).suffix.lower() or Path(file).name)] += 1
     return Listing(tuple(units), dict(sorted(ignored.items())))
+
+
+def readable(name: str) -> str:
+    """A file's name as text that can be printed; bytes that are no text are escaped."""
+    return name.encode("utf-8", "backslashreplace").decode()
 
 
 def suffix_of(file: str) -> str:

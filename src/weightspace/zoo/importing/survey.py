@@ -25,6 +25,7 @@ from weightspace.zoo.importing.found import Blueprint, FoundNetwork, Unit
 from weightspace.zoo.importing.joining import JoinTable
 from weightspace.zoo.importing.labels import read_labels
 from weightspace.zoo.importing.layout import Layout
+from weightspace.zoo.importing.listing import readable
 from weightspace.zoo.importing.states import digest_of, is_finite
 from weightspace.zoo.shards import spec_tensors
 from weightspace.zoo.store_files import as_json, read_json, write_file
@@ -240,7 +241,8 @@ def units_digest(folder: Path, units: Iterable[Unit], *, times: bool) -> str:
             size, moment = status.st_size, status.st_mtime_ns
         except OSError:
             size, moment = -1, -1
-        digest.update(f"{unit.file}\0{unit.rows}\0{size}\0{moment if times else 0}\n".encode())
+        line = f"{unit.file}\0{unit.rows}\0{size}\0{moment if times else 0}\n"
+        digest.update(line.encode("utf-8", "surrogateescape"))
     return digest.hexdigest()
 
 
@@ -250,6 +252,13 @@ def read_unit(layout: Layout, unit: Unit) -> Iterator[FoundNetwork]:
     Raises:
         WeightspaceError: it cannot be read.
     """
+    if readable(unit.file) != unit.file:
+        raise FileError(
+            readable(unit.file),
+            expected="a name in UTF-8",
+            found="bytes that are no text",
+            hint="Rename the file.",
+        )
     try:
         yield from layout.read(unit)
     except WeightspaceError:
@@ -290,7 +299,7 @@ def _entry(number: int, unit: Unit, network: FoundNetwork, spec: GraphSpec) -> E
 def _problem(
     layout: Layout, unit: Unit, network: FoundNetwork | None, error: WeightspaceError
 ) -> dict[str, str]:
-    name = unit.file
+    name = readable(unit.file)
     if network is not None and network.key:
         name = f"{name}: {network.key}"
     text = str(error).replace(f"{layout.folder}/", "")

@@ -7,7 +7,7 @@ import gzip
 import io
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,18 +53,23 @@ def read_json_value(path: Path) -> Any:
         raise FileError(path, expected="JSON", found=str(error)) from error
 
 
-def read_csv(path: Path) -> list[Row]:
+def read_csv(path: Path, *, text: Callable[[list[str]], str] | None = None) -> list[Row]:
     """Read a CSV file with a header; columns of numbers become numbers, empty cells None.
 
+    Args:
+        path: the file.
+        text: which column of the header stays text, such as names like ``007``.
+
     Raises:
-        FileError: it cannot be read, or a line has more cells than the header.
+        FileError: it cannot be read, two columns have one name, or a line has more cells than
+            the header.
     """
-    text = read_text(path)
+    content = read_text(path)
     try:
-        dialect: type[csv.Dialect] | csv.Dialect = csv.Sniffer().sniff(text[:4096], ",;\t")
+        dialect: type[csv.Dialect] | csv.Dialect = csv.Sniffer().sniff(content[:4096], ",;\t")
     except csv.Error:
         dialect = csv.excel
-    reader = csv.reader(io.StringIO(text, newline=""), dialect)
+    reader = csv.reader(io.StringIO(content, newline=""), dialect)
     try:
         header = next(reader, None)
         if not header:
@@ -79,7 +84,15 @@ def read_csv(path: Path) -> list[Row]:
                 expected=f"{len(header)} cells, as in the header",
                 found=str(len(line)),
             )
-    columns = [typed([line[place] for line in lines]) for place in range(len(header))]
+    if len(set(header)) < len(header):
+        doubled = next(name for name in header if header.count(name) > 1)
+        raise FileError(path, expected="columns with different names", found=f"{doubled!r} twice")
+    kept = None if text is None else text(header)
+    cells_of = [[line[place] for line in lines] for place in range(len(header))]
+    columns = [
+        cells if name == kept else typed(cells)
+        for name, cells in zip(header, cells_of, strict=True)
+    ]
     return [dict(zip(header, cells, strict=True)) for cells in zip(*columns, strict=True)]
 
 
@@ -96,7 +109,7 @@ def typed(cells: Sequence[str]) -> list[Any]:
         return [None if not cell else cell.lower() == "true" for cell in filled]
     for kind in (int, float):
         try:
-            values = {cell: kind(cell) for cell in some}
+            values = {cell: kind(cell if "_" not in cell else "") for cell in some}
         except ValueError:
             continue
         if all(not isinstance(v, int) or abs(v) < 2**63 for v in values.values()):
@@ -150,12 +163,17 @@ def settle(rows: Sequence[Row]) -> list[str]:
         for name, value in row.items():
             if value is not None:
                 kinds.setdefault(name, set()).add(_kind(value))
-    mixed = [name for name, found in kinds.items() if len(found) > 1]
+    mixed = [name for name, found in kinds.items() if len(found - {"integer"}) > 1 or (
+        "integer" in found and not found <= {"integer", "number"})]  # fmt: skip
+    widened = [name for name, found in kinds.items() if found == {"integer", "number"}]
     for row in rows:
         for name in mixed:
             value = row.get(name)
             if value is not None:
                 row[name] = value if isinstance(value, str) else json.dumps(value)
+        for name in widened:
+            if row.get(name) is not None:
+                row[name] = float(row[name])
     return mixed
 
 
@@ -164,9 +182,9 @@ def _kind(value: Any) -> str:
         return "list of " + "/".join(sorted({_kind(v) for v in value}))
     if isinstance(value, bool):
         return "boolean"
-    if isinstance(value, int | float):
-        return "number"
-    return "text"
+    if isinstance(value, int):
+        return "integer"
+    return "number" if isinstance(value, float) else "text"
 
 
 def same(left: Any, right: Any) -> bool:
