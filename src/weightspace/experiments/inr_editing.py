@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import torch
 
+from weightspace.experiments.claim_job import claim_job
 from weightspace.experiments.experiment import Experiment, Preset, Row
 from weightspace.experiments.image_zoo import ImageZoo
 from weightspace.models import Editor, Requirements, load_model, make_editor, save_model
@@ -15,7 +16,6 @@ from weightspace.tasks.editing import EditingTask, EditScores, edited_images, sc
 from weightspace.tasks.image_edits import IMAGE_EDITS, ImageEdit
 from weightspace.tasks.network_task import Schedule
 from weightspace.train import Budget, Fitted, fit_task
-from weightspace.train.claiming import claim_folder, zoo_hash
 
 UNEDITED = "unedited"
 """The method that does nothing."""
@@ -101,11 +101,8 @@ class InrEditing(Experiment):
         self, home: ImageZoo, method: str, seed: int, preset: Preset, job: Path
     ) -> tuple[EditingTask, Fitted]:
         plan = preset.settings
-        decisive = {key: str(value) for key, value in plan.items() if key != "models"}
         options = {"canonical": True, **plan["models"][method]}
-        claim_folder(
-            job, {**decisive, "zoo": zoo_hash(home.zoo), "model": method, "options": str(options)}
-        )
+        claim_job(job, home.zoo, plan, method, options)
         torch.manual_seed(seed)
         editor = make_editor(method, Requirements.of([home.zoo.spec]), options=options)
         editor.fit_normalisation(home.networks(home.rows("train")[:_NORMALISED]))

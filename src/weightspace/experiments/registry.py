@@ -5,6 +5,7 @@ from __future__ import annotations
 from weightspace.errors import ModelError
 from weightspace.experiments.contrast import Contrast
 from weightspace.experiments.dilation import Dilation
+from weightspace.experiments.domain_adaptation import DomainAdaptation
 from weightspace.experiments.experiment import Experiment
 from weightspace.experiments.generalisation import (
     SmallCnnGeneralisation,
@@ -12,6 +13,7 @@ from weightspace.experiments.generalisation import (
     WildParkGeneralisation,
 )
 from weightspace.experiments.inr_classification import DigitsInrs, FashionInrs, MnistInrs
+from weightspace.experiments.sines import Sines
 
 _ALL: tuple[type[Experiment], ...] = (
     DigitsInrs,
@@ -19,6 +21,8 @@ _ALL: tuple[type[Experiment], ...] = (
     FashionInrs,
     Dilation,
     Contrast,
+    Sines,
+    DomainAdaptation,
     SmallCnnGeneralisation,
     WildParkGeneralisation,
     TransformerGeneralisation,
