@@ -271,13 +271,14 @@ def _agreement_section(analysis: Analysis) -> Section | None:
 
 def _effort_section(analysis: Analysis) -> Section | None:
     networks = [*analysis.networks.items()]
+    alone = len(networks) == 1  # bands of several networks would hide each other
     graphs = [
         Series(
             [few.graphs for few in own.few_graphs],
             [few.correlation for few in own.few_graphs],
             model_colour(index),
-            [few.low for few in own.few_graphs],
-            [few.high for few in own.few_graphs],
+            [few.low for few in own.few_graphs if alone],
+            [few.high for few in own.few_graphs if alone],
         )
         for index, (_, own) in enumerate(networks)
         if own.few_graphs
@@ -299,7 +300,7 @@ def _effort_section(analysis: Analysis) -> Section | None:
     if not cards:
         return None
     legend = _legend([name for name, _ in networks])
-    content = [legend, element("div", *cards, class_="figures"), *_single_words(analysis)]
+    content = [*_single_words(analysis), legend, element("div", *cards, class_="figures")]
     return Section("effort", "How little is enough?", content)
 
 
@@ -314,7 +315,8 @@ def _graphs_card(series: Sequence[Series]) -> ET.Element:
     )
     words = (
         "A quadratic surface fitted to so many random graphs predicts the errors of all others: "
-        "its correlation with what was measured, and the middle 90 % over choices of graphs. "
+        "the median correlation with what was measured, over choices of graphs"
+        f"{', and the middle 90 %' if any(len(own.low) for own in series) else ''}. "
         "Noise in the measured means keeps it below 1."
     )
     return _card(figure, "Graphs", words)
