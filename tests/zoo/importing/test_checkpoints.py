@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors import safe_open
+from safetensors.torch import save_file
 
 from tests.data import shared_data
 from tests.importers.checkpoint_files import STATE, WRITERS
@@ -22,7 +23,13 @@ from weightspace.cli.main import main
 from weightspace.errors import DataError, FileError
 from weightspace.importers import from_module, module_spec
 from weightspace.zoo import Zoo, verify
-from weightspace.zoo.importing import ImportOptions, ImportReport, import_zoo
+from weightspace.zoo.importing import (
+    ImportOptions,
+    ImportReport,
+    blueprints,
+    import_zoo,
+    states,
+)
 
 
 def take_in(folder: Path, **options: object) -> tuple[Zoo, ImportReport]:
@@ -387,12 +394,52 @@ def test_file_changed_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert len(take_in(tmp_path / "in")[0]) == 4
 
 
+@pytest.mark.slow
 def test_order_and_workers_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("weightspace.zoo.importing.importing.BLOCK", 2)
     some_networks(tmp_path / "in", 5)
     import_zoo(tmp_path / "in", tmp_path / "one")
     import_zoo(tmp_path / "in", tmp_path / "two", options=ImportOptions(workers=2))
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
+
+
+def test_an_architecture_is_recognised_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+    real = blueprints.from_state
+    monkeypatch.setattr(blueprints, "from_state", lambda *a, **k: made.append(a) or real(*a, **k))
+    for number in range(20):
+        sizes = (2, 17 + number % 2, 1)
+        folders.save(tmp_path / f"in/{number}.pt", folders.mlp_state(sizes, seed=number))
+    bad = {"layer1.0.conv.weight": torch.zeros(3, 3, 3, 3)}
+    for number in range(20):
+        folders.save(tmp_path / f"in/bad_{number}.pt", bad)
+    _, report = take_in(tmp_path / "in")
+    assert len(report.problems) == 20
+    assert len(made) == 3
+
+
+def test_a_file_with_many_networks_is_read_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("weightspace.zoo.importing.importing.PART_NETWORKS", 2)
+    tensors = {
+        f"agent_{n}/{name}": tensor
+        for n in range(9)
+        for name, tensor in folders.mlp_state((2, 3 + n % 3, 1), seed=n).items()
+    }
+    (tmp_path / "in").mkdir()
+    save_file(tensors, tmp_path / "in/agents.safetensors")
+    calls = []
+    real = states.read_states
+    monkeypatch.setattr(states, "read_states", lambda path: calls.append(path) or real(path))
+    zoo, _ = take_in(tmp_path / "in")
+    assert len(zoo) == 9
+    assert len(calls) == 2
+    for number, key in enumerate(zoo.column("key")):
+        found = zoo.states([number])["seq.0.bias"][0]
+        assert torch.equal(found, tensors[f"{key}/seq.0.bias"])
 
 
 def test_parts_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -12,9 +13,10 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from weightspace.errors import FileError
+from weightspace.errors import FileError, WeightspaceError
 from weightspace.graph import GraphSpec, spec_from_dict
 from weightspace.zoo.importing.blueprints import require_activation
+from weightspace.zoo.importing.found import FoundNetwork
 from weightspace.zoo.importing.joining import JoinTable, join, show
 from weightspace.zoo.importing.labels import read_labels
 from weightspace.zoo.importing.layout import Layout
@@ -121,6 +123,7 @@ class _Import:
             self.layout.splits(files) if options.splits is None else read_splits(options.splits)
         )
         self.inputs = self._inputs()
+        self._recent: tuple[int, list[FoundNetwork]] = (-1, [])
         self.report = ImportReport(folder.name, self.layout.name, ignored=self.listing.ignored)
 
     def run(self) -> tuple[Zoo, ImportReport]:
@@ -364,9 +367,8 @@ class _Import:
         for place, entry in enumerate(entries):
             wanted.setdefault(entry.unit, {})[entry.key] = place
         for number, keys in wanted.items():
-            unit = self.listing.units[number]
             left = dict(keys)
-            for network in read_unit(self.layout, unit):
+            for network in self._networks(number):
                 place = left.pop(network.key, -1)
                 if place < 0:
                     continue
@@ -374,11 +376,18 @@ class _Import:
                     raise _changed(self.folder, entries[place])
                 for name, tensor in stacked.items():
                     tensor[place] = network.state[name]
-                if not left:
-                    break
             if left:
                 raise _changed(self.folder, entries[next(iter(left.values()))])
         return stacked
+
+    def _networks(self, number: int) -> Sequence[FoundNetwork]:
+        """The networks of a unit; the last one is kept, as the next part may need it too."""
+        if self._recent[0] != number:
+            self._recent = (number, [])
+            with contextlib.suppress(WeightspaceError):  # it was reported by the survey
+                for network in read_unit(self.layout, self.listing.units[number]):
+                    self._recent[1].append(network)
+        return self._recent[1]
 
 
 def _parts(entries: Sequence[Entry], specs: dict[str, GraphSpec]) -> Iterator[tuple[int, int]]:
