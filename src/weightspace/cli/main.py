@@ -11,8 +11,10 @@ from rich.logging import RichHandler
 from tyro.extras import SubcommandApp
 
 from weightspace import __version__
+from weightspace.cli.align import align
 from weightspace.cli.demo import demo
 from weightspace.cli.inspect import inspect
+from weightspace.cli.merge import merge
 from weightspace.cli.models import models
 from weightspace.cli.predict import predict
 from weightspace.cli.relational import analyse
@@ -52,6 +54,8 @@ def app() -> SubcommandApp:
     commands.command(predict)
     commands.command(models)
     commands.command(inspect)
+    commands.command(align)
+    commands.command(merge)
     commands.command(render)
     commands.command(reproduce)
     return commands

@@ -13,7 +13,14 @@ from weightspace.graph.features import (
     position_identities,
 )
 from weightspace.graph.graph_symmetry import GraphSymmetry
-from weightspace.graph.matching import Matching, Matchings, match_stacked, match_weights
+from weightspace.graph.matching import (
+    Matching,
+    Matchings,
+    match_pairs,
+    match_stacked,
+    match_weights,
+)
+from weightspace.graph.matching_terms import Term
 from weightspace.graph.mixed import Batch, MixedGraph
 from weightspace.graph.neural_graph import NeuralGraph, State, check_state
 from weightspace.graph.normalisation import Normalisation, statistics_keys
@@ -60,6 +67,7 @@ __all__ = [
     "State",
     "SymmetryGroup",
     "SymmetryReport",
+    "Term",
     "Weighing",
     "activation_identities",
     "canonical_flips",
@@ -70,6 +78,7 @@ __all__ = [
     "chain_spec",
     "check_state",
     "layered_chain_spec",
+    "match_pairs",
     "match_stacked",
     "match_weights",
     "position_counts",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -121,14 +122,42 @@ def match_stacked(
     The profits of all networks are computed together, but a network's result does not depend
     on the others.
     """
-    if restarts < 1:
-        raise ModelError("restarts", expected="at least 1", found=str(restarts))
     check_state(spec, fixed)
     check_state(spec, stacked, batch=True)
+    pairs = _pairs(spec, {name: tensor[None] for name, tensor in fixed.items()}, stacked)
+    return match_pairs(spec, pairs, restarts=restarts, generator=generator)
+
+
+def match_pairs(
+    spec: GraphSpec,
+    pairs: Sequence[Term],
+    *,
+    restarts: int = 1,
+    generator: torch.Generator | None = None,
+) -> Matchings:
+    """Find the reorderings that maximise the sum of inner products of pairs of tensors.
+
+    What :func:`match_weights` does with parameters, for anything whose dimensions are axes of
+    the spec, such as values that flow through two networks.
+
+    Args:
+        spec: the structure of all networks.
+        pairs: tensors ``[1, *sizes]`` of the network that stays and ``[networks, *sizes]`` of
+            the others, with the axis of each dimension.
+        restarts: as in :func:`match_weights`.
+        generator: as in :func:`match_weights`.
+
+    Raises:
+        ModelError: there is nothing to match by, or the number of restarts is not positive.
+    """
+    if restarts < 1:
+        raise ModelError("restarts", expected="at least 1", found=str(restarts))
+    if not pairs:
+        raise ModelError("networks", expected="values to match by", found="none")
     generator = generator or torch.Generator().manual_seed(0)
     tree = Tree.of(spec)
-    terms = _terms(spec, tree, {name: tensor[None] for name, tensor in fixed.items()}, stacked)
-    networks = len(next(iter(stacked.values())))
+    terms = [Term(pair.fixed, pair.moving, tree.named(pair.axes)) for pair in pairs]
+    networks = len(terms[0].moving)
     seeds = torch.randint(2**31, (restarts,), generator=generator).tolist()
     problem = Problem(terms, tree, networks, seeds[0])
     before, best = problem.value({}), problem.solve()
@@ -141,9 +170,9 @@ def match_stacked(
     return Matchings(Reordering(spec, chosen), best, before)
 
 
-def _terms(spec: GraphSpec, tree: Tree, fixed: State, stacked: State) -> list[Term]:
+def _pairs(spec: GraphSpec, fixed: State, stacked: State) -> list[Term]:
     """Both networks' values of every trained piece, a dimension for each axis."""
-    terms = []
+    pairs = []
     for name, pieces in pieces_of(spec).items():
         if spec.parameter(name).buffer:
             continue
@@ -157,5 +186,5 @@ def _terms(spec: GraphSpec, tree: Tree, fixed: State, stacked: State) -> list[Te
                 )
         for piece in pieces:
             grids = [piece_grid(piece, tensor) for tensor in tensors]
-            terms.append(Term(grids[0], grids[1], tree.named(f.axis for f in piece.factors)))
-    return terms
+            pairs.append(Term(grids[0], grids[1], tuple(f.axis for f in piece.factors)))
+    return pairs

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import torch
 from jaxtyping import Int
@@ -54,12 +55,13 @@ class MixedGraph:
         """Join graphs into one batch whose networks keep their order.
 
         Raises:
-            StateError: there are no networks.
+            StateError: there are no networks, or something else is among them.
         """
         if isinstance(graphs, MixedGraph):
             return graphs
         if isinstance(graphs, NeuralGraph):
             return cls((graphs,), tuple(range(graphs.batch_size)))
+        graphs = _checked(graphs)
         groups: dict[GraphSpec, list[tuple[int, NeuralGraph]]] = {}
         place = 0
         for graph in graphs:
@@ -119,6 +121,20 @@ class MixedGraph:
 
 Batch = NeuralGraph | MixedGraph
 """What metanetworks read: networks of one spec, or of several."""
+
+
+def _checked(graphs: object) -> list[NeuralGraph]:
+    several = isinstance(graphs, Iterable) and not isinstance(graphs, Tensor | Mapping)
+    found: list[Any] = list(graphs) if several else [graphs]  # type: ignore[call-overload]
+    wrong = [type(graph).__name__ for graph in found if not isinstance(graph, NeuralGraph)]
+    if wrong:
+        raise StateError(
+            "batch",
+            expected="a NeuralGraph, a MixedGraph or a list of NeuralGraphs",
+            found=f"a {wrong[0]}",
+            hint="NeuralGraph.from_states reads state dicts, weightspace.from_module a module.",
+        )
+    return found
 
 
 def _joined(graphs: list[NeuralGraph]) -> NeuralGraph:

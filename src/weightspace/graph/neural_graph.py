@@ -95,7 +95,11 @@ class NeuralGraph:
     # -- the way back --------------------------------------------------------------------
 
     def stacked_state(self) -> dict[str, Tensor]:
-        """Write the graph back as a state dict with a leading batch dimension, exactly."""
+        """Write the graph back as a state dict with a leading batch dimension, exactly.
+
+        Second names of a tensor are written from the tensor itself: whoever changed the graph's
+        features changed them, too.
+        """
         stacked = {p.name: self._empty(p) for p in self.spec.parameters}
         for node_set in self.spec.node_sets:
             features = self.nodes[node_set.name][:, None, :, None, :]
@@ -103,7 +107,8 @@ class NeuralGraph:
         for block in self.spec.blocks:
             features = self.edges[block.name]
             _write(self.spec, Frame.of_block(self.spec, block), block, features, stacked)
-        return {**stacked, **self.left_out}
+        twins = {i.parameter.name: i.same_as for i in self.spec.left_out if i.same_as is not None}
+        return {**stacked, **self.left_out, **{name: stacked[own] for name, own in twins.items()}}
 
     def _empty(self, parameter: Parameter) -> Tensor:
         dtype = self.dtypes.get(parameter.name, getattr(torch, parameter.dtype))

@@ -21,7 +21,7 @@ from weightspace.importers.trace import Trace
 
 def assemble(exported: Exported, trace: Trace, sketch: Sketch, buffers: set[str]) -> GraphSpec:
     """Name the axes, and write places, links and tensors down."""
-    names = _axis_names(sketch)
+    names = axis_names(sketch)
     parents = {
         leaf: {p for p in above if p in names}
         for leaf, above in nested_within(
@@ -127,7 +127,7 @@ def _weighings(holding: Holding, factors: Factors) -> tuple[Weighing, ...]:
     return tuple(result)
 
 
-def _axis_names(sketch: Sketch) -> dict[Atom, str]:
+def axis_names(sketch: Sketch) -> dict[Atom, str]:
     """Each leaf is named after the first place that has it."""
     names: dict[Atom, str] = {}
     taken: set[str] = set()

@@ -1,0 +1,28 @@
+"""Bringing networks to one another, and making one of several."""
+
+from weightspace.align.alignment import Alignment, align_activations, align_weights
+from weightspace.align.barrier import Path, loss_path
+from weightspace.align.frames import Frame
+from weightspace.align.merging import (
+    Average,
+    Merge,
+    Slerp,
+    TaskArithmetic,
+    merge_states,
+    repair_statistics,
+)
+
+__all__ = [
+    "Alignment",
+    "Average",
+    "Frame",
+    "Merge",
+    "Path",
+    "Slerp",
+    "TaskArithmetic",
+    "align_activations",
+    "align_weights",
+    "loss_path",
+    "merge_states",
+    "repair_statistics",
+]
