@@ -33,14 +33,14 @@ def test_recipes_are_listed_with_their_options(
     run("zoo", "make", "--list", "--json", tmp_path / "l.json")
     recipes = {recipe["name"]: recipe for recipe in json.loads((tmp_path / "l.json").read_text())}
     assert {"inr-images", "inr-audio", "inr-shapes", "inr-sines"} <= set(recipes)
-    assert recipes["inr-sines"]["options"]["networks"] == 1000
+    assert recipes["inr-sines"]["options"]["count"] == 1000
     assert "seed" not in recipes["inr-sines"]["options"]
     assert "inr-shapes" in capsys.readouterr().out
 
 
 def test_waves_are_made_and_shown(tmp_path: Path) -> None:
     words = ["zoo", "make", "inr-sines", "--out", tmp_path / "z", "--seed", 4, "--workers", 1]
-    words += ["--option", "networks=12", "steps=20", "hidden=8,8", "test=0.25", "validation=0.25"]
+    words += ["--option", "count=12", "steps=20", "hidden=8,8", "test=0.25", "validation=0.25"]
     run(*words, "--json", tmp_path / "m.json")
     made = json.loads((tmp_path / "m.json").read_text())
     assert made["networks"] == 12
@@ -78,7 +78,7 @@ def test_sounds_are_made_shown_and_heard(tmp_path: Path) -> None:
 
 
 def test_solids_are_made_and_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--option", "networks=9", "families=sphere,box,torus", "hidden=16", "steps=100"]
+    options = ["--option", "count=9", "families=sphere,box,torus", "hidden=16", "steps=100"]
     options += ["test=0", "validation=0"]
     run("zoo", "make", "inr-shapes", "--out", tmp_path / "z", "--workers", 1, *options)
     run("render", tmp_path / "z", "--height", 48, "--out", tmp_path / "p")
@@ -112,8 +112,8 @@ def test_colour_images_are_made_and_shown(tmp_path: Path) -> None:
     [
         (["make"], "recipe: expected a name, found none. See them with --list."),
         (["make", "inr-signs"], "recipe: expected one of"),
-        (["make", "inr-sines", "--option", "wide=3"], "expected options seed, networks"),
-        (["make", "inr-sines", "--option", "networks"], "expected NAME=VALUE"),
+        (["make", "inr-sines", "--option", "wide=3"], "expected options seed, count"),
+        (["make", "inr-sines", "--option", "count"], "expected NAME=VALUE"),
         (["make", "inr-sines", "--workers", "-1"], "workers: expected a value from 0"),
         (["make", "inr-audio", "--option", "file=no.npz"], "no.npz: expected an .npz file"),
     ],

@@ -28,7 +28,7 @@ def made(name: str, folder: Path, **options: Any) -> Zoo:
 
 
 def test_waves_are_fitted_well(tmp_path: Path) -> None:
-    zoo = made("inr-sines", tmp_path, networks=48, refits=2, validation=0.2, test=0.25)
+    zoo = made("inr-sines", tmp_path, count=48, refits=2, validation=0.2, test=0.25)
     assert zoo.splits == {"train": 58, "val": 14, "test": 24}
     assert crossing_groups(zoo.column("source").tolist(), zoo.column("split").tolist()) == []
     a, b = zoo.column("a"), zoo.column("b")
@@ -50,7 +50,7 @@ def test_waves_are_fitted_well(tmp_path: Path) -> None:
 
 
 def test_solids_are_fitted_well(tmp_path: Path) -> None:
-    zoo = made("inr-shapes", tmp_path, networks=18, test=0.5, validation=0.0)
+    zoo = made("inr-shapes", tmp_path, count=18, test=0.5, validation=0.0)
     families = zoo.column("family").tolist()
     assert families == list(FAMILIES) * 2
     assert zoo.column("label").tolist() == list(range(9)) * 2
@@ -72,7 +72,7 @@ def test_meshes_are_families_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(solids, "POOL", 8000)
     mesh = str(cube_file(tmp_path / "cube.npz"))
     zoo = made(
-        "inr-shapes", tmp_path, networks=4, families="sphere", meshes=mesh, test=0.0, validation=0.0
+        "inr-shapes", tmp_path, count=4, families="sphere", meshes=mesh, test=0.0, validation=0.0
     )
     assert zoo.column("family").tolist() == ["sphere", "cube", "sphere", "cube"]
     assert zoo.recipe["shapes"]["class_names"] == ["sphere", "cube"]
@@ -90,7 +90,7 @@ def test_meshes_are_families_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.slow
 def test_the_shared_mesh_is_learned(tmp_path: Path) -> None:
     mesh = str(shared_data("shapes/spot_mesh.npz"))
-    options = {"networks": 2, "families": "sphere", "test": 0.0, "validation": 0.0}
+    options = {"count": 2, "families": "sphere", "test": 0.0, "validation": 0.0}
     zoo = made("inr-shapes", tmp_path, meshes=mesh, **options)
     assert zoo.column("family").tolist() == ["sphere", "spot_mesh"]
     assert zoo.column("iou")[1] > 0.8

@@ -136,7 +136,7 @@ def test_recipes_say_what_they_are(name: str) -> None:
 def test_options_are_read_as_people_type_them() -> None:
     recipe = make_recipe(
         "inr-sines",
-        {"networks": 30, "hidden": "8", "steps": 5.0, "learning_rate": 1, "test": "0.5", "seed": 2},
+        {"count": 30, "hidden": "8", "steps": 5.0, "learning_rate": 1, "test": "0.5", "seed": 2},
     )
     assert isinstance(recipe, InrSines)
     assert (recipe.count, recipe.test) == (30, 0.5)
@@ -153,12 +153,12 @@ def test_options_are_read_as_people_type_them() -> None:
     ("name", "options", "message"),
     [
         ("inr-cines", {}, "recipe: expected one of inr-images, "),
-        ("inr-sines", {"width": 3}, "recipe inr-sines: expected options seed, networks.*'width'"),
-        ("inr-sines", {"networks": "many"}, "networks: expected int, found 'many'.*networks=1000"),
-        ("inr-sines", {"networks": 2.5}, "expected int, found 2.5"),
-        ("inr-sines", {"networks": True}, "expected int, found True"),
+        ("inr-sines", {"width": 3}, "recipe inr-sines: expected options seed, count.*'width'"),
+        ("inr-sines", {"count": "many"}, "count: expected int, found 'many'.*count=1000"),
+        ("inr-sines", {"count": 2.5}, "expected int, found 2.5"),
+        ("inr-sines", {"count": True}, "expected int, found True"),
         ("inr-sines", {"hidden": "8,x"}, "hidden"),
-        ("inr-sines", {"networks": 0}, "networks: expected a value from 1"),
+        ("inr-sines", {"count": 0}, "count: expected a value from 1"),
         ("inr-images", {"train": "few"}, "train: expected int or NoneType, found 'few'"),
         ("inr-images", {"variant": "best"}, "variant: expected one of published,"),
         ("inr-images", {"images": "cats"}, "images: expected one of digits"),

@@ -11,7 +11,7 @@ from weightspace.graph import GraphSpec, chain_spec
 from weightspace.zoo.render_solids import render_slices, render_solids
 from weightspace.zoo.siren import siren_spec
 
-# |x| + |y| + |z| - size: an octahedron, exactly, as a ReLU network.
+# (|x| + |y| + |z| - size) / sqrt(3), no more than the distance to an octahedron, by ReLUs.
 SPEC = chain_spec([3, 6, 1], activations="relu")
 
 
@@ -19,12 +19,12 @@ def octahedra(*sizes: float, at: tuple[float, float, float] = (0.0, 0.0, 0.0)) -
     """Networks of octahedra around a point."""
     weights = torch.cat([torch.eye(3), -torch.eye(3)])
     names = [parameter.name for parameter in SPEC.parameters]
-    values = [weights, -weights @ torch.tensor(at), torch.ones(1, 6)]
+    values = [weights, -weights @ torch.tensor(at), torch.full((1, 6), 3**-0.5)]
     state = {
         name: value.expand(len(sizes), *value.shape)
         for name, value in zip(names, values, strict=False)
     }
-    return {**state, names[3]: -torch.tensor(sizes)[:, None]}
+    return {**state, names[3]: -torch.tensor(sizes)[:, None] * 3**-0.5}
 
 
 def blue(pictures: Tensor) -> Tensor:

@@ -92,7 +92,7 @@ class Sines(Experiment):
     def prepare(self, preset: Preset, folder: Path) -> None:
         """Fit the zoo."""
         plan = preset.settings
-        make_zoo(inr_sines(networks=plan["networks"], steps=plan["steps"]), folder / "zoo")
+        make_zoo(inr_sines(count=plan["networks"], steps=plan["steps"]), folder / "zoo")
 
     def run(self, method: str, seed: int, preset: Preset, folder: Path) -> Row:
         """Train one model with one seed, and probe it."""

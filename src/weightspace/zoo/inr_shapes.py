@@ -78,7 +78,7 @@ class InrShapes(SignalRecipe):
     settings: InrRecipe = field(default_factory=lambda: SETTINGS)
 
     def __post_init__(self) -> None:
-        require_between("networks", self.count, 1, 100_000_000)
+        require_between("count", self.count, 1, 100_000_000)
         unknown = sorted(set(self.families) - set(FAMILIES))
         names = self.names
         if unknown or not names or len(set(names)) != len(names):
@@ -205,7 +205,7 @@ def overlap(first: Array, second: Array) -> float:
 def inr_shapes(
     *,
     seed: int = 0,
-    networks: int = 1000,
+    count: int = 1000,
     families: tuple[str, ...] = tuple(FAMILIES),
     meshes: tuple[str, ...] = (),
     test: float = 0.1,
@@ -219,7 +219,7 @@ def inr_shapes(
 
     Args:
         seed: of every random choice.
-        networks: how many solids.
+        count: how many solids.
         families: of solids; they take turns.
         meshes: .npz files with vertices and faces of closed meshes, each one more family.
         test: the share of the solids for testing.
@@ -238,7 +238,7 @@ def inr_shapes(
         steps=steps,
         learning_rate=learning_rate,
     )
-    return InrShapes(networks, families, tuple(map(Path, meshes)), test, settings)
+    return InrShapes(count, families, tuple(map(Path, meshes)), test, settings)
 
 
 def _stacked(arrays: list[Array]) -> Float[Tensor, "networks points ..."]:

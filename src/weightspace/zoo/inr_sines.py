@@ -48,7 +48,7 @@ class InrSines(SignalRecipe):
     settings: InrRecipe = field(default_factory=lambda: SETTINGS)
 
     def __post_init__(self) -> None:
-        require_between("networks", self.count, 1, 100_000_000)
+        require_between("count", self.count, 1, 100_000_000)
 
     def ends(self) -> tuple[int, int]:
         """One coordinate, one value."""
@@ -103,7 +103,7 @@ class SineSignals:
 def inr_sines(
     *,
     seed: int = 0,
-    networks: int = 1000,
+    count: int = 1000,
     test: float = 0.1,
     validation: float = 0.1,
     refits: int = 1,
@@ -115,7 +115,7 @@ def inr_sines(
 
     Args:
         seed: of every random choice.
-        networks: how many waves.
+        count: how many waves.
         test: the share of the waves for testing.
         validation: the share of the others for validation.
         refits: networks for each wave.
@@ -132,4 +132,4 @@ def inr_sines(
         steps=steps,
         learning_rate=learning_rate,
     )
-    return InrSines(networks, test, settings)
+    return InrSines(count, test, settings)

@@ -67,7 +67,7 @@ def make_recipe(name: str, options: Mapping[str, Any]) -> Recipe:
     Raises:
         ModelError: the recipe or an option is unknown, or a value is of another type.
 
-    >>> make_recipe("inr-sines", {"train": 20, "hidden": "8,8"}).parts()
+    >>> make_recipe("inr-sines", {"count": 20, "hidden": "8,8"}).parts()
     1
     """
     known = {option.name: option for option in recipe_options(name)}
