@@ -121,6 +121,18 @@ def test_columns_of_the_wrong_kind_are_refused(
         read_results(path)
 
 
+def test_names_may_not_be_missing(tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "runs.parquet", study(5, 2))
+    table = pq.read_table(path)
+    names = pa.array([None, *table["graph"].to_pylist()[1:]])
+    pq.write_table(table.set_column(1, "graph", names), path)
+    with pytest.raises(FileError, match="column graph: expected a name in every row, found 1"):
+        read_results(path)
+    few = {name: values for name, values in columns().items() if name != "degree"}
+    with pytest.raises(FileError, match=r"mine: expected the columns .*no column degree"):
+        group_runs(few, "mine")
+
+
 def test_archives_that_are_not_the_published_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "other.npz"
     with pytest.raises(FileError, match=r"published arrays .*nothing"):

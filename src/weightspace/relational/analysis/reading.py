@@ -74,8 +74,9 @@ def group_runs(columns: Columns, source: Path | str = "runs") -> list[NetworkRun
         source: named in errors.
 
     Raises:
-        FileError: there are no rows, or two of the same run.
+        FileError: a column is missing, there are no rows, or two of the same run.
     """
+    _require_columns([*columns], source)
     if not len(columns["network"]):
         raise FileError(source, expected="rows of runs", found="an empty table")
     kinds = columns.get("kind")
@@ -169,13 +170,7 @@ def _columns(path: Path) -> Columns:
     except (pa.ArrowException, OSError, ValueError) as error:
         found = (str(error).splitlines() or [""])[0][:200]
         raise FileError(path, expected="a Parquet file of runs", found=found) from error
-    missing = [name for name in COLUMNS if name not in table.column_names]
-    if missing:
-        raise FileError(
-            path,
-            expected=f"the columns {', '.join(COLUMNS)}",
-            found=f"no column {', '.join(missing)} (columns: {_listed(table.column_names)})",
-        )
+    _require_columns(table.column_names, path)
     kinds = {
         name: kind for name, kind in (COLUMNS | OPTIONAL).items() if name in table.column_names
     }
@@ -193,6 +188,12 @@ def _values(column: pa.ChunkedArray, name: str, kind: str, path: Path) -> Array:
     if types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if kind == "text" and (types.is_string(column.type) or types.is_large_string(column.type)):
+        if column.null_count and name != "control_of":
+            raise FileError(
+                f"{path}, column {name}",
+                expected="a name in every row",
+                found=f"{column.null_count} rows without one",
+            )
         return np.array(column.to_pylist(), dtype=object)
     raise FileError(
         f"{path}, column {name}", expected=f"a column of {kind}s", found=str(column.type)
@@ -206,6 +207,16 @@ def _require_finite(values: Array, name: str, path: Path) -> None:
         row = int(bad.argmax())
         raise FileError(
             f"{path}, column {name}", expected="finite numbers", found=f"{values[row]} in row {row}"
+        )
+
+
+def _require_columns(names: Sequence[str], source: Path | str) -> None:
+    missing = [name for name in COLUMNS if name not in names]
+    if missing:
+        raise FileError(
+            source,
+            expected=f"the columns {', '.join(COLUMNS)}",
+            found=f"no column {', '.join(missing)} (columns: {_listed(names)})",
         )
 
 
