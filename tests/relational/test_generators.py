@@ -7,7 +7,7 @@ from collections.abc import Callable
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.data import shared_data
@@ -64,6 +64,7 @@ def test_ws_flex_of_the_highest_degree_is_complete(p: float) -> None:
     assert graph == complete(64)
 
 
+@settings(deadline=None)
 @given(
     n=st.integers(3, 24), share=st.floats(0, 1), p=st.floats(0, 1), seed=st.integers(0, 2**31 - 1)
 )
