@@ -177,6 +177,16 @@ def test_pictures_become_grey_and_small() -> None:
         pictures_of(ImageSet.of("x", images, [0, 1, 2]))
 
 
+def test_images_come_from_a_file_of_ones_own(tmp_path: Path) -> None:
+    images = np.random.default_rng(0).integers(0, 255, (4, 6, 6), dtype=np.uint8)
+    labels = [0, 1, 2, 1]
+    path = tmp_path / "own.npz"
+    np.savez(path, x_train=images, y_train=labels, x_test=images, y_test=labels)
+    found = PictureChoice(str(path)).read()
+    assert torch.equal(found.train[:, 0], torch.from_numpy(images))
+    assert found.classes == 3
+
+
 def test_texts(tmp_path: Path) -> None:
     text = read_text("python")
     assert len(text.train) > 100_000

@@ -42,7 +42,6 @@ class Classifiers(ImageRecipe):
 
     name: ClassVar[str] = "classifiers"
 
-    updates: int = 1500
     checkpoints: int = 1
     images: str = "cifar10-jpeg"
     side: int = 16

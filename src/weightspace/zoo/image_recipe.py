@@ -35,8 +35,9 @@ class ImageRecipe(TrainedRecipe):
     loss and accuracy on test images and on at most 1000 of its own.
 
     Args:
-        images: a set of images, see :func:`weightspace.zoo.data_folder.named_images`.
-            ``cifar10-jpeg`` is CIFAR-10 compressed to about 30 dB.
+        images: a set of images, see :func:`weightspace.zoo.data_folder.named_images`, or an
+            ``.npz`` file, see :func:`weightspace.zoo.images.load_images`. ``cifar10-jpeg`` is
+            CIFAR-10 compressed to about 30 dB.
         side: the height and width that images are brought to; 0 for their own.
         measured: how many test images accuracy is measured on.
     """

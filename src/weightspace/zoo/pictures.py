@@ -13,7 +13,7 @@ from torch import Tensor
 
 from weightspace.errors import DataError, ModelError, require_between
 from weightspace.zoo.data_folder import named_images
-from weightspace.zoo.images import ImageSet
+from weightspace.zoo.images import ImageSet, load_images
 
 _LUMA = (0.299, 0.587, 0.114)
 
@@ -71,7 +71,8 @@ class PictureChoice:
     """Which images, and what is made of them.
 
     Args:
-        name: see :func:`weightspace.zoo.data_folder.named_images`.
+        name: see :func:`weightspace.zoo.data_folder.named_images`; or an ``.npz`` file, see
+            :func:`weightspace.zoo.images.load_images`.
         grey: whether colours become their luminance (ITU-R BT.601).
         side: the height and width that images are brought to, by averaging areas; 0 leaves
             them as they are.
@@ -144,7 +145,9 @@ def evenly(available: int, wanted: int) -> Int[Tensor, " chosen"]:
 
 @lru_cache(maxsize=2)
 def _read(choice: PictureChoice) -> Pictures:
-    return pictures_of(named_images(choice.name), grey=choice.grey, side=choice.side)
+    name = choice.name
+    images = load_images(name) if name.endswith(".npz") else named_images(name)
+    return pictures_of(images, grey=choice.grey, side=choice.side)
 
 
 def _prepared(images: Tensor, grey: bool, side: int) -> Tensor:

@@ -69,7 +69,7 @@ class Problem(Protocol):
         """The losses on the batches of an update, differentiable."""
 
     def measure(self, state: Mapping[str, Tensor]) -> dict[str, Float[Tensor, " networks"]]:
-        """What is recorded at a checkpoint; ``train_loss`` is among it."""
+        """What is recorded at a checkpoint; some of it has names that end with ``_loss``."""
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ class _Training:
     def checkpoint(self, number: int) -> Checkpoint:
         with torch.no_grad():
             measures = self._problem.measure(self._stack.views())
-            self._judge(measures["train_loss"])
+            self._judge(_worst(measures))
             if not self._well.all():
                 self._restore()
                 measures = self._problem.measure(self._stack.views())
@@ -211,6 +211,13 @@ class _Training:
     def _restore(self) -> None:
         ill = ~self._well
         self._stack.flat.detach()[ill] = self._safe[ill]
+
+
+def _worst(measures: Mapping[str, Tensor]) -> Float[Tensor, " networks"]:
+    """The largest of each network's losses, NaN if one is."""
+    losses = [values for name, values in measures.items() if name.endswith("_loss")]
+    worst: Tensor = torch.stack(losses).amax(0)
+    return worst
 
 
 def _optimisers(stack: Stack, choices: Sequence[OptimiserChoice]) -> list[torch.optim.Optimizer]:

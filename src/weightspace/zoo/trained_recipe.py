@@ -47,7 +47,7 @@ class TrainedRecipe(Recipe):
 
     count: int = 256
     siblings: int = 32
-    updates: int = 2000
+    updates: int = 1500
     checkpoints: int = 5
     batch: int = 64
     validation: float = 0.15
