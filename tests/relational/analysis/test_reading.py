@@ -83,8 +83,20 @@ def test_tables_that_contradict_themselves_are_refused() -> None:
         group_runs({name: values[:0] for name, values in columns().items()})
     with pytest.raises(FileError, match="rows of kind 'sweep', found 'null'"):
         group_runs(columns(kind=np.array(["null"] * 6, dtype=object)))
-    with pytest.raises(DataError, match="a run of every graph, found none of b"):
-        group_runs(columns(error=[0, 1, np.nan, np.nan, 4, 5]))
+    with pytest.raises(FileError, match="at least one run with an error at the end"):
+        group_runs(columns(error=[np.nan] * 4 + [4, 5]))
+
+
+def test_graphs_that_never_finished_are_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    (runs,) = group_runs(columns(error=[0, 1, np.nan, np.nan, 4, 5]))
+    assert runs.graphs == ("a",)
+    assert runs.errors.tolist() == [[1, 0]]
+    assert "1 of 2 graphs are left out" in caplog.text
+    with pytest.raises(DataError, match="a run of every graph, found none of g1"):
+        NetworkRuns(
+            "n", ("g0", "g1"), np.zeros((2, 2)), np.ones(2), np.ones(2),
+            np.array([[1, 2], [np.nan, np.nan]]),
+        )  # fmt: skip
 
 
 def test_unreadable_results_say_why(tmp_path: Path) -> None:

@@ -2,45 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from jaxtyping import Float
 
 from weightspace.errors import FileError
+from weightspace.relational.analysis.columns import Columns, read_columns, require_columns
 from weightspace.relational.analysis.published import read_published
 from weightspace.relational.analysis.runs import ControlRuns, EpochRuns, NetworkRuns
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 Array = npt.NDArray[Any]
-
-COLUMNS = {
-    "network": "text",
-    "graph": "text",
-    "clustering": "number",
-    "path_length": "number",
-    "degree": "number",
-    "seed": "number",
-    "error": "number",
-}
-"""What every table of runs has: a row for each run, or for each of its epochs."""
-
-OPTIONAL = {"epoch": "number", "nodes": "number", "kind": "text", "control_of": "text"}
-"""What it may have besides.
-
-``kind`` is ``sweep`` (the graphs of the study), ``complete``, or the name of a control, whose
-``control_of`` may name a graph of the sweep. Without it, graphs with clustering and path length
-1 are complete and all others of the sweep.
-"""
 
 SWEEP, COMPLETE = "sweep", "complete"
 
-Columns = dict[str, Array]
+logger = logging.getLogger(__name__)
 
 
 def read_results(path: Path) -> list[NetworkRuns]:
@@ -52,14 +31,13 @@ def read_results(path: Path) -> list[NetworkRuns]:
     Raises:
         FileError: there is nothing, it cannot be read, or a column is missing or of the wrong
             kind.
-        DataError: a graph has no run.
     """
     if path.suffix == ".npz":
         return read_published(path)
     files = sorted(path.glob("**/*.parquet")) if path.is_dir() else [path]
     if not files:
         raise FileError(path, expected="a folder with .parquet files of runs", found="none")
-    parts = [_columns(file) for file in files]
+    parts = [read_columns(file) for file in files]
     names = set.intersection(*(set(part) for part in parts))
     return group_runs(
         {name: np.concatenate([part[name] for part in parts]) for name in names}, path
@@ -69,14 +47,16 @@ def read_results(path: Path) -> list[NetworkRuns]:
 def group_runs(columns: Columns, source: Path | str = "runs") -> list[NetworkRuns]:
     """Arrange a table's rows by network, graph and seed.
 
+    Graphs none of whose runs came to the end are left out, with a warning.
+
     Args:
-        columns: at least :data:`COLUMNS`, of one length.
+        columns: at least ``weightspace.relational.analysis.columns.COLUMNS``, of one length.
         source: named in errors.
 
     Raises:
         FileError: a column is missing, there are no rows, or two of the same run.
     """
-    _require_columns([*columns], source)
+    require_columns([*columns], source)
     if not len(columns["network"]):
         raise FileError(source, expected="rows of runs", found="an empty table")
     kinds = columns.get("kind")
@@ -96,7 +76,7 @@ def _network(name: str, columns: Columns, source: Path | str) -> NetworkRuns:
             found=", ".join(map(repr, kinds)),
         )
     sweep = _rows(columns, columns["kind"] == SWEEP)
-    graphs, errors, epochs = _errors(sweep, name, source)
+    graphs, errors, epochs = _finished(*_errors(sweep, name, source), name, source)
     first = {graph: i for i, graph in reversed([*enumerate(sweep["graph"].tolist())])}
     chosen = [first[graph] for graph in graphs]
     complete = np.empty(0)
@@ -118,6 +98,32 @@ def _network(name: str, columns: Columns, source: Path | str) -> NetworkRuns:
             if kind not in {SWEEP, COMPLETE}
         },
     )
+
+
+def _finished(
+    graphs: list[str],
+    errors: Float[Array, "epochs graphs seeds"],
+    epochs: tuple[int, ...],
+    name: str,
+    source: Path | str,
+) -> tuple[list[str], Float[Array, "epochs finished seeds"], tuple[int, ...]]:
+    """Leave out graphs none of whose runs came to the end, with a warning."""
+    ended = np.isfinite(errors[-1]).any(1)
+    if not ended.any():
+        raise FileError(
+            f"{source}, network {name}",
+            expected="at least one run with an error at the end of training",
+            found="none",
+        )
+    if not ended.all():
+        logger.warning(
+            "%s: %d of %d graphs are left out: none of their runs has an error at the end",
+            name,
+            int((~ended).sum()),
+            len(graphs),
+        )
+    kept = [graph for graph, own in zip(graphs, ended, strict=True) if own]
+    return kept, errors[:, ended], epochs
 
 
 def _control(columns: Columns, name: str, source: Path | str) -> ControlRuns:
@@ -154,71 +160,3 @@ def _errors(
 
 def _rows(columns: Columns, chosen: Array) -> Columns:
     return {name: values[chosen] for name, values in columns.items()}
-
-
-def _columns(path: Path) -> Columns:
-    """The columns of a Parquet file that an analysis knows."""
-    import pyarrow as pa  # noqa: PLC0415 (slow to import)
-    import pyarrow.parquet as pq  # noqa: PLC0415
-
-    if not path.exists():
-        raise FileError(
-            path, expected="a Parquet file of runs, or a folder of them", found="nothing"
-        )
-    try:
-        table = pq.ParquetFile(path).read()
-    except (pa.ArrowException, OSError, ValueError) as error:
-        found = (str(error).splitlines() or [""])[0][:200]
-        raise FileError(path, expected="a Parquet file of runs", found=found) from error
-    _require_columns(table.column_names, path)
-    kinds = {
-        name: kind for name, kind in (COLUMNS | OPTIONAL).items() if name in table.column_names
-    }
-    return {name: _values(table[name], name, kind, path) for name, kind in kinds.items()}
-
-
-def _values(column: pa.ChunkedArray, name: str, kind: str, path: Path) -> Array:
-    import pyarrow as pa  # noqa: PLC0415 (slow to import)
-
-    types = pa.types
-    if kind == "number" and (types.is_integer(column.type) or types.is_floating(column.type)):
-        values: Array = np.asarray(column.to_numpy(), dtype=np.float64)
-        _require_finite(values, name, path)
-        return values
-    if types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    if kind == "text" and (types.is_string(column.type) or types.is_large_string(column.type)):
-        if column.null_count and name != "control_of":
-            raise FileError(
-                f"{path}, column {name}",
-                expected="a name in every row",
-                found=f"{column.null_count} rows without one",
-            )
-        return np.array(column.to_pylist(), dtype=object)
-    raise FileError(
-        f"{path}, column {name}", expected=f"a column of {kind}s", found=str(column.type)
-    )
-
-
-def _require_finite(values: Array, name: str, path: Path) -> None:
-    """Errors may be missing; everything else must be known of every run."""
-    bad = np.isinf(values) if name in {"error", "nodes"} else ~np.isfinite(values)
-    if bad.any():
-        row = int(bad.argmax())
-        raise FileError(
-            f"{path}, column {name}", expected="finite numbers", found=f"{values[row]} in row {row}"
-        )
-
-
-def _require_columns(names: Sequence[str], source: Path | str) -> None:
-    missing = [name for name in COLUMNS if name not in names]
-    if missing:
-        raise FileError(
-            source,
-            expected=f"the columns {', '.join(COLUMNS)}",
-            found=f"no column {', '.join(missing)} (columns: {_listed(names)})",
-        )
-
-
-def _listed(names: Sequence[str], most: int = 12) -> str:
-    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
