@@ -165,7 +165,11 @@ def wild_park(folder: Path, epochs: tuple[int, ...] = (1, 5)) -> None:
                     "optimizer": {"state": {}, "param_groups": [{"lr": 0.1, "params": [0]}]},
                     "config": make(config),
                     "iteration": epoch,
-                    "last_result": {"test/acc": score, "hostname": "secret"},
+                    "last_result": {
+                        "test/acc": score,
+                        "hostname": "secret",
+                        "config": {"model": make.plain},
+                    },
                 }
                 torch.save(tree, path)
             split = "test" if run else "train"
@@ -180,11 +184,12 @@ def omega_classes() -> Iterator[Any]:
     """Classes with the names and states of OmegaConf's, for as long as something is pickled.
 
     Yields:
-        A function that makes a configuration out of plain values.
+        A function that makes a configuration out of plain values; its ``plain`` is an object
+        of the dataclass behind such a configuration.
     """
     modules = {name: types.ModuleType(name) for name in (
         "omegaconf", "omegaconf.dictconfig", "omegaconf.listconfig", "omegaconf.nodes",
-        "omegaconf.base",
+        "omegaconf.base", "experiments", "experiments.sampler",
     )}  # fmt: skip
 
     def define(module: str, name: str) -> type:
@@ -196,6 +201,7 @@ def omega_classes() -> Iterator[Any]:
     listing = define("omegaconf.listconfig", "ListConfig")
     node = define("omegaconf.nodes", "AnyNode")
     metadata = define("omegaconf.base", "ContainerMetadata")
+    dataclass = define("experiments.sampler", "CNNConfig")
 
     def new(kind: type, **state: Any) -> Any:
         made = kind()
@@ -203,7 +209,7 @@ def omega_classes() -> Iterator[Any]:
         return made
 
     def make(value: Any, parent: Any = None) -> Any:
-        about = new(metadata, ref_type=Any, object_type=dict, optional=True, key=None,
+        about = new(metadata, ref_type=Any, object_type=dataclass, element_type=int,
                     resolver_cache=defaultdict(dict))  # fmt: skip
         if isinstance(value, dict):
             made = new(dictionary, _metadata=about, _parent=parent)
@@ -215,6 +221,7 @@ def omega_classes() -> Iterator[Any]:
             return made
         return new(node, _metadata=about, _parent=parent, _val=value)
 
+    make.plain = new(dataclass, n_layers=3)  # type: ignore[attr-defined]
     sys.modules.update(modules)
     try:
         yield make

@@ -54,6 +54,8 @@ class ImportReport:
         if self.problems:
             yield f"skipped, as they could not be read: {len(self.problems):,}"
             yield from _some(list(_by_reason(self.problems)))
+            if any("module" in problem["reason"] for problem in self.problems):
+                yield "  (networks whose structure only their module tells: see --module)"
         if self.duplicates:
             what = "marked in the column duplicate_of" if self.duplicates_kept else "left out"
             yield f"with the same weights as an earlier network, {what}: {len(self.duplicates):,}"
