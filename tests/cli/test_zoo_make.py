@@ -36,6 +36,11 @@ def test_recipes_are_listed_with_their_options(
     assert recipes["inr-sines"]["options"]["count"] == 1000
     assert "seed" not in recipes["inr-sines"]["options"]
     assert "inr-shapes" in capsys.readouterr().out
+    run("zoo", "make", "inr-shapes", "--list", "--json", tmp_path / "o.json")
+    assert json.loads((tmp_path / "o.json").read_text()) == recipes["inr-shapes"]
+    said = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "of solids; they take turns." in said
+    assert "one more family" in said
 
 
 def test_waves_are_made_and_shown(tmp_path: Path) -> None:
@@ -112,6 +117,7 @@ def test_colour_images_are_made_and_shown(tmp_path: Path) -> None:
     [
         (["make"], "recipe: expected a name, found none. See them with --list."),
         (["make", "inr-signs"], "recipe: expected one of"),
+        (["make", "inr-signs", "--list"], "recipe: expected one of"),
         (["make", "inr-sines", "--option", "wide=3"], "expected options seed, count"),
         (["make", "inr-sines", "--option", "count"], "expected NAME=VALUE"),
         (["make", "inr-sines", "--workers", "-1"], "workers: expected a value from 0"),

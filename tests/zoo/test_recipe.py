@@ -131,6 +131,7 @@ def test_recipes_say_what_they_are(name: str) -> None:
     assert recipe_summary(name).endswith(".")
     options = {option.name: option for option in recipe_options(name)}
     assert options["seed"].default == 0
+    assert all(option.meaning.endswith((".", ")")) for option in options.values()), options
 
 
 def test_options_are_read_as_people_type_them() -> None:

@@ -14,6 +14,7 @@ from weightspace.errors import ModelError
 
 if TYPE_CHECKING:
     from weightspace.zoo import Engine, Zoo
+    from weightspace.zoo.recipes import RecipeOption
 
 EngineName = Literal["local", "ray"]
 
@@ -36,7 +37,7 @@ def make(
 
     Args:
         recipe: its name, such as inr-images or cnn-zoo.
-        list_: show the recipes and their options instead.
+        list_: show the recipes instead, or the options of the one named.
         out: the zoo's folder; the recipe's name if not given.
         seed: of every random choice.
         engine: processes of this machine, or tasks of a Ray cluster (extra `ray`).
@@ -44,13 +45,14 @@ def make(
         option: options of the recipe, such as steps=200 hidden=64,64.
         json: also write what was made, or the list, as JSON to this file.
     """
-    if list_ or recipe is None:
-        if recipe is None and not list_:
-            raise ModelError(
-                "recipe", expected="a name", found="none", hint="See them with --list."
-            )
-        _show(json)
+    if list_:
+        if recipe is None:
+            _show_all(json)
+        else:
+            _show_one(recipe, json)
         return
+    if recipe is None:
+        raise ModelError("recipe", expected="a name", found="none", hint="See them with --list.")
     from weightspace.zoo.recipe import make_zoo
     from weightspace.zoo.recipes import make_recipe
 
@@ -81,27 +83,41 @@ def make(
         )
 
 
-def _show(json: Path | None) -> None:
-    from weightspace.zoo.recipes import RECIPES, recipe_options, recipe_summary
+def _show_all(json: Path | None) -> None:
+    from weightspace.zoo.recipes import RECIPES, recipe_summary
 
-    options = {name: [o for o in recipe_options(name) if o.name != "seed"] for name in RECIPES}
     show_table(
         "recipes",
         ["name", "what it makes", "options"],
-        [[name, recipe_summary(name), " ".join(map(str, options[name]))] for name in RECIPES],
+        [[name, recipe_summary(name), " ".join(map(str, _options(name)))] for name in RECIPES],
     )
     if json is not None:
-        write_json(
-            json,
-            [
-                {
-                    "name": name,
-                    "summary": recipe_summary(name),
-                    "options": {option.name: option.default for option in options[name]},
-                }
-                for name in RECIPES
-            ],
-        )
+        write_json(json, [_described(name) for name in RECIPES])
+
+
+def _show_one(recipe: str, json: Path | None) -> None:
+    options = _options(recipe)
+    show_table(
+        recipe,
+        ["option", "if not given", "what it says"],
+        [[o.name, str(o).partition("=")[2], o.meaning] for o in options],
+    )
+    if json is not None:
+        write_json(json, _described(recipe))
+
+
+def _options(recipe: str) -> list[RecipeOption]:
+    """The options of a recipe but for the seed, which the command has."""
+    from weightspace.zoo.recipes import recipe_options
+
+    return [option for option in recipe_options(recipe) if option.name != "seed"]
+
+
+def _described(recipe: str) -> dict[str, Any]:
+    from weightspace.zoo.recipes import recipe_summary
+
+    options = {option.name: option.default for option in _options(recipe)}
+    return {"name": recipe, "summary": recipe_summary(recipe), "options": options}
 
 
 def _engine(name: EngineName, workers: int) -> Engine:

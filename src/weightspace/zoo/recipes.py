@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -44,11 +45,13 @@ class RecipeOption:
         name: the keyword.
         kind: its type.
         default: its value if not given.
+        meaning: what it says.
     """
 
     name: str
     kind: Any
     default: Any
+    meaning: str = ""
 
     def __str__(self) -> str:
         value = (
@@ -97,14 +100,33 @@ def recipe_options(name: str) -> list[RecipeOption]:
             found=repr(name),
             hint="`weightspace zoo make --list` shows what they are.",
         )
-    kinds = typing.get_type_hints(RECIPES[name])
-    parameters = inspect.signature(RECIPES[name]).parameters
-    return [RecipeOption(key, kinds[key], p.default) for key, p in parameters.items()]
+    kinds, meanings = typing.get_type_hints(RECIPES[name]), _meanings(name)
+    return [
+        RecipeOption(key, kinds[key], parameter.default, meanings.get(key, ""))
+        for key, parameter in inspect.signature(RECIPES[name]).parameters.items()
+    ]
 
 
 def recipe_summary(name: str) -> str:
     """The first line of a recipe's description."""
     return (inspect.getdoc(RECIPES[name]) or "").partition("\n")[0]
+
+
+def _meanings(name: str) -> dict[str, str]:
+    """What a recipe's options mean, from the docstrings of its function, or class and bases."""
+    made_by = RECIPES[name]
+    sources = reversed(made_by.__mro__) if inspect.isclass(made_by) else [made_by]
+    meanings: dict[str, str] = {}
+    for source in sources:
+        section = inspect.cleandoc(source.__doc__ or "").partition("Args:\n")[2]
+        section = section.partition("\n\n")[0]
+        for key, text in re.findall(r"^    (\w+): (.*(?:\n     .*)*)", section, re.MULTILINE):
+            meanings[key] = " ".join(_MARKS.sub(r"\1", text).split())
+    return meanings
+
+
+_MARKS = re.compile(r"(?::\w+:)?`+([^`]*)`+")
+"""References and code in docstrings."""
 
 
 def _converted(option: RecipeOption, value: Any) -> Any:
