@@ -35,19 +35,20 @@ class Budget:
         epochs: at the most.
         batch_size: networks a step.
         patience: epochs without a better validation score before training stops.
-        clip: the largest norm of a gradient.
+        clip: the largest norm of a gradient; None where the task sees to it.
     """
 
     epochs: int = 20
     batch_size: int = 64
     patience: int = 10
-    clip: float = 10.0
+    clip: float | None = 10.0
 
     def __post_init__(self) -> None:
         require_between("epochs", self.epochs, 1, 1_000_000)
         require_between("batch size", self.batch_size, 1, 1_000_000)
         require_between("patience", self.patience, 1, 1_000_000)
-        require_between("clip", self.clip, 0.0, 1e30)
+        if self.clip is not None:
+            require_between("clip", self.clip, 0.0, 1e30)
 
 
 @dataclass(frozen=True)
