@@ -125,12 +125,12 @@ def masked_only(x: Tensor, weight: Tensor) -> bool:
         torch.compiler.is_compiling()
         or torch.compiler.is_exporting()
         or torch._C._are_functorch_transforms_active()
+        or x.is_meta
         or torch.is_autocast_enabled(x.device.type)
         or torch.jit.is_tracing()
         or type(x) not in _PLAIN
         or type(weight) not in _PLAIN
         or x.dtype != weight.dtype
-        or x.is_meta
         or x.numel() == 0
     )
 

@@ -43,7 +43,7 @@ class WiredLayer(nn.Module):
         self.plan = plan
         device = self.weight.device
         self.register_buffer("wiring", torch.from_numpy(wiring.joined.copy()).to(device))
-        mask = wiring.mask().to(self.weight)
+        mask = _mask(wiring, self.weight)
         self.register_buffer(
             "mask", mask.view(*mask.shape, *[1] * (self.weight.dim() - 2)), persistent=False
         )
@@ -252,6 +252,13 @@ class RelationalConv3d(_RelationalConv):
     """A three-dimensional convolution wired by a graph; arguments as :class:`RelationalConv2d`."""
 
     _dimensions = 3
+
+
+def _mask(wiring: Wiring, weight: Tensor) -> Tensor:
+    """The mask in a weight's type; layers without memory have masks without."""
+    if weight.is_meta:
+        return weight.new_empty(wiring.width_out, wiring.width_in)
+    return wiring.mask().to(weight)
 
 
 _TUPLES: Mapping[int, Any] = {1: _single, 2: _pair, 3: _triple}
