@@ -49,31 +49,32 @@ def merge_zoos(zoos: Sequence[Zoo], out: Path | str) -> tuple[Zoo, list[str]]:
             found=", ".join(map(str, paths)) or "none",
         )
     manifests = [Manifest.read(zoo.path) for zoo in zoos]
-    specs, places = _specs(zoos, manifests)
-    shards = [
-        Borrowed(zoo.path, shard, places[number][shard.spec])
-        for number, (zoo, manifest) in enumerate(zip(zoos, manifests, strict=True))
-        for shard in manifest.shards
-    ]
     rows = [
         row
         for name, zoo, manifest in zip(_names(paths), zoos, manifests, strict=True)
         for row in _rows(name, zoo, manifest)
     ]
     notes = _notes(zoos, manifests, rows)
+    recipe = {"name": "merge", "zoos": [{**origin(zoo), "recipe": zoo.recipe} for zoo in zoos]}
+    provenance = {"zoos": [zoo.provenance for zoo in zoos], "notes": notes}
+    content = _content(zoos, manifests, rows)
+    return derive(Path(out), content, recipe=recipe, provenance=provenance), notes
+
+
+def _content(
+    zoos: Sequence[Zoo], manifests: Sequence[Manifest], rows: Sequence[dict[str, Any]]
+) -> Content:
+    """All shards in order, each with the place of its spec among all specs."""
+    specs, places = _specs(zoos, manifests)
+    shards = [
+        Borrowed(zoo.path, shard, places[number][shard.spec])
+        for number, (zoo, manifest) in enumerate(zip(zoos, manifests, strict=True))
+        for shard in manifest.shards
+    ]
     indices = np.repeat(
         np.array([s.spec for s in shards], dtype=np.int64), [s.shard.networks for s in shards]
     )
-    merged = derive(
-        Path(out),
-        Content(specs, shards, table_of(rows, indices, None)),
-        recipe={
-            "name": "merge",
-            "zoos": [{**origin(zoo), "recipe": zoo.recipe} for zoo in zoos],
-        },
-        provenance={"zoos": [zoo.provenance for zoo in zoos], "notes": notes},
-    )
-    return merged, notes
+    return Content(specs, shards, table_of(rows, indices, None))
 
 
 def _specs(

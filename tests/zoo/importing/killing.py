@@ -10,9 +10,9 @@ from pathlib import Path
 from tests.zoo.importing import folders
 from tests.zoo.killing import run_child
 from tests.zoo.zoos import contents
-from weightspace.zoo.importing import import_zoo, importing
+from weightspace.zoo.importing import import_zoo, importing, parts
 
-importing.BLOCK, importing.PART_NETWORKS = 2, 3
+importing.BLOCK, parts.PART_NETWORKS = 2, 3
 
 
 def take_in(folder: Path, out: Path) -> None:

@@ -423,7 +423,7 @@ def test_an_architecture_is_recognised_once(
 def test_a_file_with_many_networks_is_read_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("weightspace.zoo.importing.importing.PART_NETWORKS", 2)
+    monkeypatch.setattr("weightspace.zoo.importing.parts.PART_NETWORKS", 2)
     tensors = {
         f"agent_{n}/{name}": tensor
         for n in range(9)
@@ -443,7 +443,7 @@ def test_a_file_with_many_networks_is_read_twice(
 
 
 def test_parts_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("weightspace.zoo.importing.importing.PART_NETWORKS", 2)
+    monkeypatch.setattr("weightspace.zoo.importing.parts.PART_NETWORKS", 2)
     some_networks(tmp_path / "in", 5)
     zoo, _ = take_in(tmp_path / "in")
     assert len(list(zoo.path.glob("part-*.safetensors"))) == 3
