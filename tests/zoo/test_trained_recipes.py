@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+import re
 from pathlib import Path
 from typing import Any
 
@@ -239,3 +240,14 @@ def test_recipes_are_made_by_name_with_options_as_typed(recipe: type[TrainedReci
     assert made == recipe(count=40, validation=0.2, seed=4)
     assert {option.name for option in recipe_options(recipe.name)} >= {"updates", "checkpoints"}
     assert recipe_summary(recipe.name).endswith(".")
+
+
+def test_the_page_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "zoos.md").read_text()
+    (code,) = [part for part in re.findall(r"```python\n(.*?)```", page, re.S) if "CnnZoo" in part]
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "zoos.md", "exec"), {})
+    measured, stored = capsys.readouterr().out.removeprefix("tensor(").split(") ")
+    assert float(measured) == pytest.approx(float(stored), abs=1e-3)
