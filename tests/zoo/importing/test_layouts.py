@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,16 @@ from tests.zoo.importing import folders
 from weightspace.errors import DataError, FileError
 from weightspace.graph import Activation
 from weightspace.zoo import Zoo, verify
-from weightspace.zoo.importing import LAYOUTS, ImportOptions, ImportReport, import_zoo
+from weightspace.zoo.importing import (
+    LAYOUTS,
+    ImportOptions,
+    ImportReport,
+    Layout,
+    import_zoo,
+)
+from weightspace.zoo.importing.blueprints import BareBlueprint
+from weightspace.zoo.importing.found import FoundNetwork, Unit
+from weightspace.zoo.importing.listing import Listing, list_files
 
 
 def take_in(folder: Path, **options: object) -> tuple[Zoo, ImportReport]:
@@ -257,3 +267,27 @@ def test_unknown_layout_and_activation(tmp_path: Path) -> None:
         take_in(tmp_path / "in", layout="mine")
     with pytest.raises(ValueError, match="mystery"):
         take_in(tmp_path / "in", activation="mystery")
+
+
+def test_a_layout_of_your_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Mine(Layout):
+        name = "mine"
+        summary = "files named .weights"
+
+        @classmethod
+        def fits(cls, folder: Path, files: list[str]) -> bool:
+            return False
+
+        def listing(self, files: list[str]) -> Listing:
+            return list_files(files, lambda file: file.endswith(".weights"))
+
+        def read(self, unit: Unit) -> Iterator[FoundNetwork]:
+            state = torch.load(self.folder / unit.file, weights_only=True)
+            yield FoundNetwork("", state, BareBlueprint(state, "relu"), {"mine": 1})
+
+    monkeypatch.setitem(LAYOUTS, "mine", Mine)
+    folders.save(tmp_path / "in/a.weights", folders.mlp_state())
+    folders.save(tmp_path / "in/b.pt", folders.mlp_state(seed=1))
+    zoo, report = take_in(tmp_path / "in", layout="mine")
+    assert zoo.column("mine").tolist() == [1]
+    assert report.ignored == {".pt": 1}
