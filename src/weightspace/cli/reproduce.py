@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json as json_format
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from weightspace.cli.output import say, show_table, write_json
+from weightspace.cli.output import say, write_json
 
 if TYPE_CHECKING:
     from weightspace.experiments import Experiment, Failure
@@ -98,29 +99,17 @@ def _entry(experiment: Experiment, preset: str, out: Path) -> dict[str, Any]:
 
 
 def _show_all(entries: list[dict[str, Any]]) -> None:
-    show_table(
-        "experiments",
-        ["name", "preset", "task", "data", "time", "published", "ours"],
-        [
-            [
-                entry["name"],
-                entry["preset"],
-                entry["task"],
-                entry["data"],
-                entry["time"],
-                _best(entry["published"]),
-                _best(
-                    {
-                        method: f"{value['mean']:.4g}"
-                        for method, value in (entry["ours"] or {}).items()
-                    }
-                ),
-            ]
-            for entry in entries
-        ],
-    )
+    for name, sizes in itertools.groupby(entries, key=lambda entry: str(entry["name"])):
+        presets = list(sizes)
+        say(f"\n{name}: {presets[0]['task']}")
+        say(f"  published, {presets[0]['metric']}: {_listed(presets[0]['published'])}")
+        for entry in presets:
+            say(f"  --preset {entry['preset']}: {entry['data']} Takes {entry['time']}.")
+            if entry["ours"]:
+                means = {key: f"{found['mean']:.4g}" for key, found in entry["ours"].items()}
+                say(f"    ours: {_listed(means)}")
 
 
-def _best(values: dict[str, str]) -> str:
-    """A few methods with their values, as they stand."""
-    return "\n".join(f"{method} {value}" for method, value in list(values.items())[:4])
+def _listed(values: dict[str, str]) -> str:
+    """Methods with their values, in a line."""
+    return ", ".join(f"{method} {value}" for method, value in values.items()) or "none"

@@ -110,9 +110,9 @@ class LearnedOptimiser(Experiment):
                 for name, problems in tests.items()
             }
         tail = max(1, plan["steps"] // 10)
-        return {name: float(curve[:, -tail:].mean()) for name, curve in curves.items()} | {
-            "mean_loss": float(curves["loss"].mean())
-        }
+        row: Row = {name: float(curve[:, -tail:].mean()) for name, curve in curves.items()}
+        row["mean_loss"] = float(curves["loss"].mean())
+        return row
 
     def _trained(
         self, method: str, seed: int, plan: Mapping[str, Any], folder: Path

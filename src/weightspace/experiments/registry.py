@@ -13,6 +13,7 @@ from weightspace.experiments.generalisation import (
     WildParkGeneralisation,
 )
 from weightspace.experiments.inr_classification import DigitsInrs, FashionInrs, MnistInrs
+from weightspace.experiments.learned_optimiser import LearnedOptimiser
 from weightspace.experiments.sines import Sines
 
 _ALL: tuple[type[Experiment], ...] = (
@@ -26,6 +27,7 @@ _ALL: tuple[type[Experiment], ...] = (
     SmallCnnGeneralisation,
     WildParkGeneralisation,
     TransformerGeneralisation,
+    LearnedOptimiser,
 )
 EXPERIMENTS: dict[str, type[Experiment]] = {experiment.name: experiment for experiment in _ALL}
 """All experiments that ``weightspace reproduce`` knows."""
