@@ -16,7 +16,7 @@ from weightspace.graph import Batch
 from weightspace.models import Editor
 from weightspace.tasks.application import Application
 from weightspace.tasks.batches import NetworkBatch
-from weightspace.tasks.network_task import NetworkTask, Schedule
+from weightspace.tasks.network_task import NetworkTask, Schedule, moved_to
 
 _AT_ONCE = 512
 """Images that networks are judged on at a time."""
@@ -148,9 +148,10 @@ def score_adaptation(
     training = editor.training
     editor.eval()
     adapted, unadapted = [], []
-    for batch in batches:
-        adapted.append(accuracy_on(domain, apply, editor(batch.networks)))
-        unadapted.append(accuracy_on(domain, apply, batch.networks))
+    for given in batches:
+        networks = moved_to(given, editor).networks
+        adapted.append(accuracy_on(domain, apply, editor(networks)).cpu())
+        unadapted.append(accuracy_on(domain, apply, networks).cpu())
     editor.train(training)
     if not adapted:
         raise DataError("classifiers to be adapted", expected="at least one", found="none")
@@ -160,8 +161,9 @@ def score_adaptation(
 @torch.no_grad()
 def accuracy_on(domain: Domain, apply: Application, networks: Batch) -> Float[Tensor, " networks"]:
     """The share of a domain's images that each classifier gets right."""
+    device = networks.device
     right = [
-        (apply(networks, images).argmax(dim=-1) == labels).sum(dim=1)
+        (apply(networks, images.to(device)).argmax(dim=-1) == labels.to(device)).sum(dim=1)
         for images, labels in zip(
             torch.split(domain.images, _AT_ONCE), torch.split(domain.labels, _AT_ONCE), strict=True
         )

@@ -18,7 +18,7 @@ from weightspace.errors import DataError, ModelError
 from weightspace.graph import Batch, MixedGraph
 from weightspace.models import Predictor
 from weightspace.tasks.batches import Augmentation, NetworkBatch, augmented, mixed_seed
-from weightspace.tasks.network_task import NetworkTask, Schedule
+from weightspace.tasks.network_task import NetworkTask, Schedule, moved_to
 
 Array = npt.NDArray[Any]
 
@@ -128,7 +128,8 @@ def embed(model: Predictor, batches: Iterable[NetworkBatch]) -> tuple[Array, Arr
     """
     training = model.training
     model.eval()
-    pairs = [(model(batch.networks).double(), batch.labels) for batch in batches]
+    moved = (moved_to(batch, model) for batch in batches)
+    pairs = [(model(batch.networks).double(), batch.labels) for batch in moved]
     model.train(training)
     embeddings, labels = (torch.cat(parts).cpu().numpy() for parts in zip(*pairs, strict=True))
     return embeddings, labels

@@ -15,7 +15,7 @@ from weightspace.errors import DataError
 from weightspace.graph import Batch
 from weightspace.models import Editor
 from weightspace.tasks.batches import NetworkBatch
-from weightspace.tasks.network_task import NetworkTask, Schedule
+from weightspace.tasks.network_task import NetworkTask, Schedule, moved_to
 
 Render = Callable[[Any], Tensor]
 """From networks to their images, such as :class:`weightspace.tasks.rendering.ImageRenderer`."""
@@ -118,14 +118,15 @@ def score_edits(
         DataError: the targets are not of the images' shape, or there are no batches.
     """
     edited, unedited = [], []
-    for batch in batches:
+    for given in batches:
+        batch = given if editor is None else moved_to(given, editor)
         unedited.append(image_errors(render(batch.networks), batch.labels))
         if editor is not None:
             images = edited_images(editor, render, batch.networks)
             edited.append(image_errors(images, batch.labels))
     if not unedited:
         raise DataError("networks to be edited", expected="at least one", found="none")
-    return EditScores(torch.cat(edited or unedited), torch.cat(unedited))
+    return EditScores(torch.cat(edited or unedited).cpu(), torch.cat(unedited).cpu())
 
 
 @torch.no_grad()

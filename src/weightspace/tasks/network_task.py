@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 
 import lightning.pytorch as pl
 import torch
+from torch import nn
 
 from weightspace.errors import require_between
 from weightspace.tasks.batches import NetworkBatch, mixed_seed
@@ -78,3 +79,10 @@ class NetworkTask(pl.LightningModule):
             total_steps=int(self.trainer.estimated_stepping_batches),
         )
         return [optimiser], [{"scheduler": schedule, "interval": "step"}]
+
+
+def moved_to(batch: NetworkBatch, module: nn.Module) -> NetworkBatch:
+    """A batch on the device of a module's parameters; Lightning does this in training."""
+    device = next(module.parameters()).device
+    networks, rows, labels = batch
+    return NetworkBatch(networks.to(device), rows.to(device), labels.to(device))
