@@ -133,5 +133,5 @@ def test_what_does_not_fit_is_refused() -> None:
     wide = chain_spec([2, 6, 1])
     with pytest.raises(ModelError, match="node set 0: expected at most 5 neurons"):
         model(check.graph_of(wide, 1))
-    with pytest.raises(ModelError, match="a multiple of 3 heads"):
+    with pytest.raises(ModelError, match="a number that divides the width"):
         NeuronTransformer(Requirements.of([SPEC]), width=8, heads=3)

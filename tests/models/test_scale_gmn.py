@@ -286,7 +286,7 @@ def test_few_layers(layers: int) -> None:
         Editor(ScaleGMN(Requirements.of([spec]), width=4, layers=layers)),
     ):
         model.double()(graph)
-    with pytest.raises(ModelError, match="at least 1"):
+    with pytest.raises(ModelError, match="a whole number from 1"):
         ScaleGMN(Requirements.of([spec]), layers=0)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from weightspace.models.option_limits import checked_options
 from weightspace.models.requirements import Requirements
 from weightspace.models.space_trunk import (
     SpaceChanges,
@@ -51,11 +52,13 @@ class DWSNet(SpaceTrunk):
         aggregate: Aggregate = "max",
     ) -> None:
         super().__init__(requirements, name="dws", aggregate=aggregate)
-        self._options: dict[str, Option] = {
-            "width": width,
-            "layers": layers,
-            "aggregate": aggregate,
-        }
+        self._options = checked_options(
+            {
+                "width": width,
+                "layers": layers,
+                "aggregate": aggregate,
+            }
+        )
         self.channels = Channels.equal(self.space, width)
         self.width = width
         states = [Channels.features(self.space), *[self.channels] * layers]

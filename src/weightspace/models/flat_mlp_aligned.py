@@ -7,6 +7,7 @@ from torch import Tensor
 
 from weightspace.graph import MixedGraph, NeuralGraph, Reordering, match_stacked
 from weightspace.models.flat_mlp import FlatMLP
+from weightspace.models.option_limits import checked_options
 from weightspace.models.reordered import reordered_batch
 from weightspace.models.requirements import Requirements
 from weightspace.models.trunk import Prepared
@@ -52,7 +53,8 @@ class FlatMLPAligned(FlatMLP):
         restarts: int = 1,
     ) -> None:
         super().__init__(requirements, width=width, layers=layers, dropout=dropout)
-        self._options["restarts"] = self.restarts = restarts
+        self._options |= checked_options({"restarts": restarts})
+        self.restarts = restarts
         assert requirements.spec is not None, "the flat MLP has checked it"
         self._names = [parameter.name for parameter in requirements.spec.parameters]
         for place, parameter in enumerate(requirements.spec.parameters):

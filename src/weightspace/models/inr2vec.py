@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from weightspace.errors import ModelError
 from weightspace.graph import EdgeBlock, GraphSpec, NeuralGraph
+from weightspace.models.option_limits import checked_options
 from weightspace.models.placed_changes import placed_changes
 from weightspace.models.requirements import Requirements
 from weightspace.models.trunk import Changes, ChangesHead, Option, Readout, Trunk
@@ -67,7 +68,7 @@ class Inr2Vec(Trunk):
                 found="none",
                 hint="Use flat-mlp.",
             )
-        self._options: dict[str, Option] = {"scale": scale}
+        self._options = checked_options({"scale": scale})
         sizes = [max(1, round(scale * size)) for size in SIZES]
         self.width = sizes[-1]
         self.encoder = nn.Sequential(

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from weightspace.errors import ModelError
 from weightspace.graph import GraphSpec
+from weightspace.models.option_limits import checked_options
 from weightspace.models.placed_changes import placed_changes
 from weightspace.models.requirements import Requirements, incoming_values
 from weightspace.models.trunk import Changes, ChangesHead, Option, Readout, Trunk
@@ -67,14 +68,15 @@ class NeuronTransformer(Trunk):
         dropout: float = 0.1,
     ) -> None:
         super().__init__(requirements)
-        if heads < 1 or width % heads:
-            raise ModelError("width", expected=f"a multiple of {heads} heads", found=str(width))
-        self._options: dict[str, Option] = {
-            "width": width,
-            "layers": layers,
-            "heads": heads,
-            "dropout": dropout,
-        }
+        self._options = checked_options(
+            {
+                "width": width,
+                "layers": layers,
+                "heads": heads,
+                "dropout": dropout,
+            },
+            divides=("heads", "width"),
+        )
         self.width = width
         self.most = max(requirements.neurons, requirements.inputs, requirements.outputs)
         self.values = nn.Linear(requirements.incoming, width)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from jaxtyping import Float
 from torch import Tensor
 
+from weightspace.models.option_limits import checked_options
 from weightspace.models.requirements import Requirements
 from weightspace.models.space_trunk import (
     SpaceChanges,
@@ -56,13 +57,15 @@ class NFNHNP(SpaceTrunk):
         head: int = 256,
     ) -> None:
         super().__init__(requirements, name="nfn-hnp", aggregate="sum")
-        self._options: dict[str, Option] = {
-            "width": width,
-            "layers": layers,
-            "frequencies": frequencies,
-            "sigma": sigma,
-            "head": head,
-        }
+        self._options = checked_options(
+            {
+                "width": width,
+                "layers": layers,
+                "frequencies": frequencies,
+                "sigma": sigma,
+                "head": head,
+            }
+        )
         most = max(tensor.features for tensor in self.space.tensors)
         self.fourier = FourierFeatures(most, frequencies=frequencies, sigma=sigma)
         self.channels, self.head = Channels.equal(self.space, width), head

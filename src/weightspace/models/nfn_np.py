@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from weightspace.errors import ModelError
 from weightspace.graph import GraphSpec
+from weightspace.models.option_limits import checked_options
 from weightspace.models.requirements import Requirements
 from weightspace.models.trunk import Changes, ChangesHead, Option, Readout, Trunk
 from weightspace.nn.edge_values import edge_values
@@ -66,14 +67,16 @@ class NFNNP(Trunk):
         positions: bool = True,
     ) -> None:
         super().__init__(requirements)
-        self._options: dict[str, Option] = {
-            "width": width,
-            "layers": layers,
-            "frequencies": frequencies,
-            "sigma": sigma,
-            "head": head,
-            "positions": positions,
-        }
+        self._options = checked_options(
+            {
+                "width": width,
+                "layers": layers,
+                "frequencies": frequencies,
+                "sigma": sigma,
+                "head": head,
+                "positions": positions,
+            }
+        )
         self.width, self.head = width, head
         self.slots = Slots(requirements.spec, requirements.hidden, requirements.node_features)
         self.of_nodes = FourierFeatures(

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from weightspace.errors import ModelError
 from weightspace.graph import GraphSpec
 from weightspace.models.nfn_np import NFChanges, NFRead, NFReadout
+from weightspace.models.option_limits import checked_options
 from weightspace.models.requirements import Requirements
 from weightspace.models.trunk import ChangesHead, Option, Readout, Trunk
 from weightspace.nn.arrangement import Arrangement
@@ -61,18 +62,17 @@ class NFT(Trunk):
         head: int = 256,
     ) -> None:
         super().__init__(requirements)
-        if heads < 1 or width % heads:
-            raise ModelError(
-                "nft", expected="heads that divide the width", found=f"{heads}, {width}"
-            )
-        self._options: dict[str, Option] = {
-            "width": width,
-            "layers": layers,
-            "heads": heads,
-            "frequencies": frequencies,
-            "sigma": sigma,
-            "head": head,
-        }
+        self._options = checked_options(
+            {
+                "width": width,
+                "layers": layers,
+                "heads": heads,
+                "frequencies": frequencies,
+                "sigma": sigma,
+                "head": head,
+            },
+            divides=("heads", "width"),
+        )
         self.width, self.head = width, head
         self.slots = Slots(
             requirements.spec, requirements.hidden, max(requirements.node_features, 1)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from weightspace.graph import GraphSpec
 from weightspace.models.changes import GraphChanges, GraphState
+from weightspace.models.option_limits import checked_options
 from weightspace.models.readouts import OutputNodes
 from weightspace.models.requirements import Requirements
 from weightspace.models.runners import check_runnable
@@ -104,14 +105,16 @@ class NGGNN(Trunk):
         sigma: float = 3.0,
     ) -> None:
         super().__init__(requirements)
-        self._options: dict[str, Option] = {
-            "width": width,
-            "layers": layers,
-            "dropout": dropout,
-            "probes": probes,
-            "frequencies": frequencies,
-            "sigma": sigma,
-        }
+        self._options = checked_options(
+            {
+                "width": width,
+                "layers": layers,
+                "dropout": dropout,
+                "probes": probes,
+                "frequencies": frequencies,
+                "sigma": sigma,
+            }
+        )
         self.width = width
         self.nodes = NodeEncoder(requirements, width=width, frequencies=frequencies, sigma=sigma)
         self.edges = EdgeEncoder(requirements, width=width, frequencies=frequencies, sigma=sigma)

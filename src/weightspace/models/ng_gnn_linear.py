@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from weightspace.models.linear_changes import LinearChanges
+from weightspace.models.option_limits import checked_options
 from weightspace.models.readouts import OutputNodes
 from weightspace.models.requirements import Requirements
 from weightspace.models.trunk import ChangesHead, Option, Readout, Trunk
@@ -74,15 +75,17 @@ class NGGNNLinear(Trunk):
         supernodes: int = 0,
     ) -> None:
         super().__init__(requirements)
-        self._options: dict[str, Option] = {
-            "width": width,
-            "layers": layers,
-            "dropout": dropout,
-            "frequencies": frequencies,
-            "sigma": sigma,
-            "lifts": lifts,
-            "supernodes": supernodes,
-        }
+        self._options = checked_options(
+            {
+                "width": width,
+                "layers": layers,
+                "dropout": dropout,
+                "frequencies": frequencies,
+                "sigma": sigma,
+                "lifts": lifts,
+                "supernodes": supernodes,
+            }
+        )
         self.width, self.supernodes = width, supernodes
         self.lifting = Lifting.of(lifts)
         self.products: Products | None = None

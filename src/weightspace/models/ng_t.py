@@ -6,6 +6,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from weightspace.graph import GraphSpec
+from weightspace.models.option_limits import checked_options
 from weightspace.models.pair_changes import PairChanges, PairState
 from weightspace.models.readouts import OutputNodes
 from weightspace.models.requirements import Requirements
@@ -98,19 +99,22 @@ class NGT(Trunk):
         sigma: float = 1.0,
     ) -> None:
         super().__init__(requirements)
-        self._options: dict[str, Option] = {
-            "width": width,
-            "pair_width": pair_width,
-            "size": size,
-            "heads": heads,
-            "layers": layers,
-            "node_hidden": node_hidden,
-            "pair_hidden": pair_hidden,
-            "dropout": dropout,
-            "probes": probes,
-            "frequencies": frequencies,
-            "sigma": sigma,
-        }
+        self._options = checked_options(
+            {
+                "width": width,
+                "pair_width": pair_width,
+                "size": size,
+                "heads": heads,
+                "layers": layers,
+                "node_hidden": node_hidden,
+                "pair_hidden": pair_hidden,
+                "dropout": dropout,
+                "probes": probes,
+                "frequencies": frequencies,
+                "sigma": sigma,
+            },
+            divides=("heads", "size"),
+        )
         self._sizes = width, pair_width, pair_hidden, node_hidden, dropout
 
         def new_nodes() -> RelationalNodes:

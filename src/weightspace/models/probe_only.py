@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from weightspace.errors import ModelError
 from weightspace.graph import GraphSpec
+from weightspace.models.option_limits import checked_options
 from weightspace.models.predict_only import PredictOnly
 from weightspace.models.requirements import Requirements
 from weightspace.models.runners import ChainsRunner, Runner
@@ -77,7 +78,12 @@ class ProbeOnly(PredictOnly):
             "values": values,
             "answers": answers,
         }
-        super().__init__(requirements, name="probe-only", width=width, options=options)
+        super().__init__(
+            requirements,
+            name="probe-only",
+            width=width,
+            options=checked_options(options, probes=1),
+        )
         if runner is None and not values:
             runner = ChainsRunner(requirements.inputs, requirements.outputs)
         self.runner = runner

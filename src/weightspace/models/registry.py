@@ -20,6 +20,7 @@ from weightspace.models.ng_gnn import NGGNN
 from weightspace.models.ng_gnn_linear import NGGNNLinear
 from weightspace.models.ng_t import NGT
 from weightspace.models.ng_t_edges import NGTEdges
+from weightspace.models.option_limits import checked_options
 from weightspace.models.predictor import Predictor
 from weightspace.models.probe_only import ProbeOnly
 from weightspace.models.requirements import Requirements
@@ -99,10 +100,17 @@ def make_editor(
 def _make_trunk(
     name: str, requirements: Requirements, options: Mapping[str, Option]
 ) -> tuple[Trunk, bool]:
-    if name not in MODELS:
+    if not isinstance(name, str) or name not in MODELS:
         raise ModelError("model", expected=f"one of {', '.join(MODELS)}", found=repr(name))
+    if not isinstance(requirements, Requirements):
+        raise ModelError(
+            "requirements",
+            expected="what Requirements.of(specs) gives",
+            found=type(requirements).__name__,
+        )
     entry = MODELS[name]
     own = {**entry.options, **options}
+    checked_options({"canonical": own.get("canonical", False)})
     canonical = bool(own.pop("canonical", False))
     try:
         trunk = entry.family(requirements, **own)

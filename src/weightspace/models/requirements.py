@@ -62,9 +62,9 @@ class Requirements:
         """Derive the requirements of a training set's specs.
 
         Raises:
-            ModelError: there are none, or they differ in inputs or outputs.
+            ModelError: there are none, they differ in inputs or outputs, or are no specs.
         """
-        specs = list(dict.fromkeys(specs))
+        specs = _distinct(specs)
         counts = [position_counts(spec) for spec in specs]
         ends = {(count["input"], count["output"]) for count in counts}
         if len(ends) != 1:
@@ -180,6 +180,18 @@ class Requirements:
                 "window": tuple(int(size) for size in values["window"]),
             }
         )
+
+
+def _distinct(specs: object) -> list[GraphSpec]:
+    found: list[Any] = list(dict.fromkeys(specs)) if isinstance(specs, Iterable) else [specs]
+    wrong = [type(spec).__name__ for spec in found if not isinstance(spec, GraphSpec)]
+    if wrong or not isinstance(specs, Iterable):
+        raise ModelError(
+            "specs",
+            expected="several GraphSpecs, such as [graph.spec]",
+            found=f"a {wrong[0] if wrong else 'GraphSpec'}",
+        )
+    return found
 
 
 def incoming_values(spec: GraphSpec) -> list[int]:

@@ -7,7 +7,6 @@ from typing import NamedTuple
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from weightspace.errors import ModelError
 from weightspace.graph import (
     GraphSpec,
     MixedGraph,
@@ -16,6 +15,7 @@ from weightspace.graph import (
     settled_factors,
 )
 from weightspace.models.canonical_forms import Form, Stacked, in_forms
+from weightspace.models.option_limits import checked_options
 from weightspace.models.requirements import Requirements
 from weightspace.models.scale_heads import ScaleChanges, ScaleReadout
 from weightspace.models.trunk import ChangesHead, Option, Prepared, Readout, Trunk
@@ -83,14 +83,14 @@ class ScaleGMN(Trunk):
         dropout: float = 0.0,
     ) -> None:
         super().__init__(requirements)
-        if layers < 1:
-            raise ModelError("layers", expected="at least 1", found=str(layers))
-        self._options: dict[str, Option] = {
-            "width": width,
-            "layers": layers,
-            "bidirectional": bidirectional,
-            "dropout": dropout,
-        }
+        self._options = checked_options(
+            {
+                "width": width,
+                "layers": layers,
+                "bidirectional": bidirectional,
+                "dropout": dropout,
+            }
+        )
         self.width, self.bidirectional = width, bidirectional
         self.nodes = ScaleNodes(requirements, width=width)
         self.edges = ScaleEdges(requirements)

@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from weightspace.graph import GraphSpec, MixedGraph, NeuralGraph, NodeSet
+from weightspace.models.option_limits import checked_options
 from weightspace.models.predict_only import PredictOnly
 from weightspace.models.requirements import Requirements
 from weightspace.nn.hidden_layers import hidden_layers
@@ -50,7 +51,7 @@ class StatNN(PredictOnly):
         layers: int = 3,
         dropout: float = 0.2,
     ) -> None:
-        options = {"width": width, "layers": layers, "dropout": dropout}
+        options = checked_options({"width": width, "layers": layers, "dropout": dropout})
         super().__init__(requirements, name="stat-nn", width=width, options=options)
         shape = (requirements.hidden + 1, 2, STATISTICS)
         self.register_buffer("mean", torch.zeros(shape))
