@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import torch
@@ -9,7 +10,8 @@ from torch import Tensor, nn
 
 from weightspace.graph import Batch, MixedGraph, NeuralGraph
 from weightspace.graph.normalisation import owners
-from weightspace.models.metanetwork import Metanetwork, Read
+from weightspace.graph.tying import trained_changes
+from weightspace.models.metanetwork import Metanetwork, Read, own_precision
 from weightspace.models.trunk import Changes, Trunk
 
 FIRST_SCALE = 0.01
@@ -21,7 +23,9 @@ class Editor(Metanetwork):
     Kofinas et al. 2024, section 4.2, and Navon et al. 2023, section 7: the trunk gives one value
     for each parameter, in units of its layer's deviation ``sigma_l`` over the training networks;
     a learned scale ``s_l`` of each layer, 0.01 at first, makes an untrained editor nearly the
-    identity. Equivariant: permuted neurons give permuted edits.
+    identity. Equivariant: permuted neurons give permuted edits. A value that stands at several
+    places (tied weights, one slope for all neurons) changes by the mean of their changes;
+    buffers, such as running statistics, which no training step changes either, stay.
 
     Args:
         trunk: one paper's model.
@@ -46,32 +50,31 @@ class Editor(Metanetwork):
 
     def forward(self, batch: Batch) -> Batch:
         """Edit networks; the result is of the kind that was given."""
-        read = self.read(batch)
-        changes: Changes = self.changes(read.networks, read.state)
-        edited = read.prepared.restore(self._edited(read, changes))
+        with own_precision(next(self.parameters()).device):
+            read = self.read(batch)
+            changes: Changes = self.changes(read.networks, read.state)
+            edited = read.prepared.restore(self._edited(read, changes))
         return edited if isinstance(batch, MixedGraph) else edited.parts[0]
 
     def _edited(self, read: Read, changes: Changes) -> MixedGraph:
         own, arrangement = read.networks.own, read.networks.arrangement
-        nodes: list[dict[str, Tensor]] = [dict(part.nodes) for part in own.parts]
-        edges: list[dict[str, Tensor]] = [dict(part.edges) for part in own.parts]
+        nodes: list[dict[str, Tensor]] = [{} for _ in own.parts]
+        edges: list[dict[str, Tensor]] = [{} for _ in own.parts]
         scales = [self._scales(part) for part in own.parts]
         for (part, place), values in arrangement.split(changes.nodes).items():
             name = own.parts[part].spec.node_sets[place].name
             if f"node:{name}" in scales[part]:
-                width = nodes[part][name].shape[-1]
-                change = values[..., :width] * scales[part][f"node:{name}"]
-                nodes[part][name] = nodes[part][name] + change
+                scale = scales[part][f"node:{name}"]
+                nodes[part][name] = values[..., : len(scale)] * scale
         for run, rows in zip(arrangement.runs, changes.edges, strict=True):
             for member, values in zip(
                 run.members, read.networks.split_edges(run, rows), strict=True
             ):
                 name = own.parts[member.part].spec.blocks[member.block].name
                 if f"edge:{name}" in scales[member.part]:
-                    change = values * scales[member.part][f"edge:{name}"]
-                    edges[member.part][name] = edges[member.part][name] + change
+                    edges[member.part][name] = values * scales[member.part][f"edge:{name}"]
         parts = [
-            replace(part, nodes=n, edges=e)
+            _changed(part, *trained_changes(part.spec, n, e))
             for part, n, e in zip(own.parts, nodes, edges, strict=True)
         ]
         return MixedGraph(tuple(parts), own.order)
@@ -86,3 +89,13 @@ class Editor(Metanetwork):
             kind = "edge" if hasattr(owner, "source") else "node"
             found[f"{kind}:{owner.name}"] = scale * normalisation.scale_of(graph.spec, owner)
         return found
+
+
+def _changed(
+    graph: NeuralGraph, nodes: Mapping[str, Tensor], edges: Mapping[str, Tensor]
+) -> NeuralGraph:
+    return replace(
+        graph,
+        nodes={n: t + nodes[n] if n in nodes else t for n, t in graph.nodes.items()},
+        edges={n: t + edges[n] if n in edges else t for n, t in graph.edges.items()},
+    )

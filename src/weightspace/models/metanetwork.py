@@ -14,6 +14,15 @@ from weightspace.models.trunk import Option, Prepared, Trunk
 from weightspace.nn.networks import Executor, Networks
 from weightspace.nn.normaliser import Normaliser
 
+
+def own_precision(device: torch.device) -> torch.autocast:
+    """Compute in the model's own type, whatever autocast is on around it.
+
+    The passes over all edges write into buffers of one type, and their backward passes read them.
+    """
+    return torch.autocast(device.type, enabled=False)
+
+
 MOST_STORED_BYTES = 4 << 30
 """Edge states that predictors store by themselves; more are found again when they are read."""
 
@@ -53,6 +62,8 @@ class Metanetwork(nn.Module):
         """Fit the normalisation, and what the trunk prepares, on the whole training set.
 
         Raises:
+            ModelError: they cannot be read by this model.
+            StateError: they are normalised already.
             DataError: a weight is not finite.
         """
         mixed = self._canonical(self._checked(batch)).batch
@@ -70,8 +81,11 @@ class Metanetwork(nn.Module):
 
         Raises:
             ModelError: they cannot be read by this model.
+            StateError: they are normalised already.
             DataError: a weight is not finite.
         """
+        if executor not in ("stored", "deferred", "auto"):
+            raise ModelError("executor", expected="stored, deferred or auto", found=repr(executor))
         canonical = self._canonical(self._checked(batch))
         inner = self.trunk.prepare(canonical.batch)
         prepared = Prepared(inner.batch, lambda x: canonical.restore(inner.restore(x)))
@@ -86,6 +100,8 @@ class Metanetwork(nn.Module):
         mixed = MixedGraph.of(batch)
         for part in mixed.parts:
             self.trunk.check(part.spec)
+            # before they are brought to another form, in which it could not be seen
+            self.normaliser.normalisation.check(part)
             self._check_values(part)
         return mixed
 

@@ -8,7 +8,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from weightspace.graph import Batch
-from weightspace.models.metanetwork import Metanetwork
+from weightspace.models.metanetwork import Metanetwork, own_precision
+from weightspace.models.option_limits import checked_options
 from weightspace.models.trunk import Trunk
 from weightspace.nn.networks import Executor
 
@@ -21,6 +22,9 @@ class Predictor(Metanetwork):
         outputs: the length of the output vector.
         canonical: whether networks are first brought to canonical signs.
 
+    Raises:
+        ModelError: ``outputs`` is no whole number of at least 1.
+
     >>> from weightspace.graph import chain_spec
     >>> from weightspace.models import NGGNN, Requirements
     >>> trunk = NGGNN(Requirements.of([chain_spec([2, 4, 1], activations="tanh")]))
@@ -29,6 +33,7 @@ class Predictor(Metanetwork):
     """
 
     def __init__(self, trunk: Trunk, *, outputs: int, canonical: bool = False) -> None:
+        checked_options({"outputs": outputs})
         super().__init__(trunk, canonical=canonical)
         self.outputs = outputs
         self.readout = trunk.make_readout()
@@ -43,8 +48,9 @@ class Predictor(Metanetwork):
             batch: the networks.
             executor: see :meth:`~weightspace.models.Metanetwork.read`.
         """
-        read = self.read(batch, executor=executor)
-        embedding: Tensor = self.readout(read.networks, read.state)
+        with own_precision(self.last.weight.device):
+            read = self.read(batch, executor=executor)
+            embedding: Tensor = self.readout(read.networks, read.state)
         return embedding
 
     def head(self, embedding: Float[Tensor, "batch d"]) -> Float[Tensor, "batch outputs"]:
