@@ -1,11 +1,39 @@
-"""Modules that remember: what a run leaves in a module's own dictionaries is undone."""
+"""What is remembered: tensors that may be used in any mode, and modules that remember too much."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import ParamSpec, TypeVar
 
+import torch
 from torch import nn
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def lasting(function: Callable[P, R]) -> Callable[P, R]:
+    """Make tensors that are kept, whoever asks for them first.
+
+    A tensor made under ``torch.inference_mode`` can never be part of a training step; one that is
+    kept must not depend on whether the first to ask was an evaluation.
+
+    >>> index = lasting(lambda: torch.arange(3))
+    >>> with torch.inference_mode():
+    ...     index().is_inference()
+    False
+    """
+
+    @functools.wraps(function)
+    def made(*args: P.args, **kwargs: P.kwargs) -> R:
+        if not torch.is_inference_mode_enabled():
+            return function(*args, **kwargs)
+        with torch.inference_mode(False):
+            return function(*args, **kwargs)
+
+    return made
 
 
 @contextmanager

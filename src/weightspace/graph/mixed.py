@@ -12,6 +12,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from weightspace.errors import StateError
+from weightspace.graph.caches import lasting
 from weightspace.graph.neural_graph import NeuralGraph
 from weightspace.graph.spec import GraphSpec
 
@@ -110,6 +111,7 @@ class MixedGraph:
         return rows.index_select(0, self._index.to(rows.device))
 
     @cached_property
+    @lasting
     def _index(self) -> Int[Tensor, " batch"]:
         return torch.tensor(self.order)
 

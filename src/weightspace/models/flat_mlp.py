@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from weightspace.errors import ModelError
+from weightspace.graph import NeuralGraph
+from weightspace.models.option_limits import checked_options
+from weightspace.models.placed_changes import placed_changes
 from weightspace.models.requirements import Requirements
 from weightspace.models.trunk import Changes, ChangesHead, Option, Readout, Trunk
 from weightspace.nn.hidden_layers import hidden_layers
@@ -52,7 +53,7 @@ class FlatMLP(Trunk):
                 found="several",
                 hint="Use a model that reads graphs, such as ng-gnn.",
             )
-        self._options: dict[str, Option] = {"width": width, "layers": layers, "dropout": dropout}
+        self._options = checked_options({"width": width, "layers": layers, "dropout": dropout})
         self.width = width
         self.hidden = hidden_layers(requirements.values, width, layers, dropout=dropout)
 
@@ -77,7 +78,11 @@ class FlatMLP(Trunk):
 
 def flat_values(networks: Networks) -> Float[Tensor, "batch values"]:
     """All normalised weights and biases of networks of one spec, as one vector each."""
-    (graph,) = networks.normal.parts
+    rows = [_row(part) for part in networks.normal.parts]
+    return rows[0] if len(rows) == 1 else torch.cat(rows)
+
+
+def _row(graph: NeuralGraph) -> Float[Tensor, "networks values"]:
     parts = [graph.nodes[node_set.name] for node_set in graph.spec.node_sets]
     parts += [graph.edges[block.name] for block in graph.spec.blocks if block.pieces]
     return torch.cat([part.flatten(1) for part in parts], dim=1)
@@ -106,26 +111,18 @@ class FlatChanges(ChangesHead):
 
     def forward(self, networks: Networks, state: Tensor) -> Changes:
         """Cut the values into those of node sets and blocks."""
-        arrangement = networks.arrangement
-        (spec,) = arrangement.specs
-        values, start, batch = self.last(state), 0, len(state)
-
-        def cut(*shape: int) -> Tensor:
-            nonlocal start
-            part: Tensor = values[:, start : start + math.prod(shape)]
-            start += math.prod(shape)
-            return part.reshape(batch, *shape)
-
-        nodes = {}
-        for place, node_set in enumerate(spec.node_sets):
-            part = cut(spec.nodes_in(node_set.name), node_set.features)
-            missing = self.channels - node_set.features
-            nodes[0, place] = nn.functional.pad(part, (0, missing))
-        edges = []
-        for block in spec.blocks:
-            shape = spec.shape_of(block)
-            if block.pieces:
-                edges.append(cut(shape.edges, shape.features).flatten(0, 1))
-            else:
-                edges.append(values.new_zeros(batch * shape.edges, 1))
-        return Changes(arrangement.join(nodes), edges)
+        nodes: dict[tuple[int, int], Tensor] = {}
+        edges: dict[tuple[int, int], Tensor] = {}
+        counts = [part.batch_size for part in networks.own.parts]
+        for part, values in enumerate(torch.split(self.last(state), counts)):
+            spec = networks.own.specs[part]
+            sizes = [spec.nodes_in(n.name) * n.features for n in spec.node_sets]
+            sizes += [spec.shape_of(b).edges * b.features if b.pieces else 0 for b in spec.blocks]
+            cut = torch.split(values, sizes, dim=1)
+            for place, node_set in enumerate(spec.node_sets):
+                shape = (len(values), spec.nodes_in(node_set.name), node_set.features)
+                nodes[part, place] = cut[place].reshape(shape)
+            for place, block in enumerate(spec.blocks):
+                if block.pieces:
+                    edges[part, place] = cut[len(spec.node_sets) + place]
+        return placed_changes(networks, self.channels, nodes, edges)

@@ -19,6 +19,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from weightspace.graph import GraphSpec, NodeSet, activation_identities, position_identities
+from weightspace.graph.caches import lasting
 from weightspace.nn.plan import plan_of
 from weightspace.nn.rearranging import Rearranging
 
@@ -200,6 +201,7 @@ class Arrangement:
         return self.specs[section.part].node_sets[section.place]
 
     @cached_property
+    @lasting
     def positions(self) -> Int[Tensor, " nodes"]:
         """The identity of every node within its role, see ``position_identities``."""
         identities = [position_identities(spec) for spec in self.specs]
@@ -208,16 +210,19 @@ class Arrangement:
         )
 
     @cached_property
+    @lasting
     def roles(self) -> Int[Tensor, " nodes"]:
         """The role of every node: 0 for input, 1 for hidden, 2 for output."""
         return self.of_section(lambda _, node_set: ROLES.index(node_set.role))
 
     @cached_property
+    @lasting
     def activations(self) -> Int[Tensor, " nodes"]:
         """The activation function's identity of every node."""
         return self.of_section(lambda spec, node_set: activation_identities(spec)[node_set.name])
 
     @cached_property
+    @lasting
     def degrees(self) -> Float[Tensor, "nodes 1"]:
         """How many connections each neuron has, both directions counted."""
         plans = [plan_of(spec) for spec in self.specs]
@@ -226,6 +231,7 @@ class Arrangement:
         return values.repeat_interleave(sizes).unsqueeze(1)
 
     @cached_property
+    @lasting
     def networks(self) -> Int[Tensor, " nodes"]:
         """The network that every node belongs to, numbered over the parts."""
         starts = [sum(self.counts[:part]) for part in range(len(self.counts))]
@@ -307,6 +313,7 @@ class Arrangement:
         return torch.cat(merged)
 
     @cached_property
+    @lasting
     def _arrival(self) -> Rearranging | None:
         """The order that puts received values beside each other as they are joined."""
         parts = [index_of(rows) for inflow in self.inflows for rows in inflow.parts]
@@ -314,6 +321,7 @@ class Arrangement:
         return None if torch.equal(order, torch.arange(len(order))) else Rearranging(order)
 
     @cached_property
+    @lasting
     def bundles(self) -> tuple[Run, ...]:
         """The runs with those of equal targets and sources joined, whatever their layouts.
 

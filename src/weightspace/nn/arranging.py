@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from weightspace.graph import EdgeBlock, GraphSpec, MixedGraph
+from weightspace.graph.caches import lasting
 from weightspace.nn.arrangement import Arrangement, Inflow, Member, Rows, Run, Section, index_of
 from weightspace.nn.plan import End, plan_of
 
@@ -37,6 +38,7 @@ def arrange(batch: MixedGraph) -> Arrangement:
 
 
 @lru_cache(maxsize=64)
+@lasting
 def _arranged(specs: tuple[GraphSpec, ...], counts: tuple[int, ...]) -> Arrangement:
     sections = _sections(specs, counts)
     starts = {(s.part, s.place): s.start for s in sections}

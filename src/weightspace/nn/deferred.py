@@ -16,10 +16,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.autograd import Function
-from torch.autograd.function import once_differentiable
 
 from weightspace.nn.arrangement import Arrangement
 from weightspace.nn.cached_parts import cached_parts
+from weightspace.nn.first_derivative import first_derivative
 from weightspace.nn.pieces import Direction, Ends, directions
 from weightspace.nn.raw_blocks import RawBlock
 
@@ -195,7 +195,7 @@ class _Reduced(Function):
         return tuple(outputs)
 
     @staticmethod
-    @once_differentiable
+    @first_derivative
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         setting: _Setting = ctx.setting
         parameters, nodes, values = setting.cut(ctx.saved_tensors)

@@ -8,11 +8,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.autograd import Function
-from torch.autograd.function import once_differentiable
 
 from weightspace.nn.arrangement import Arrangement
 from weightspace.nn.edge_maps import DirectedMap
 from weightspace.nn.edge_passes import LiftedEdges
+from weightspace.nn.first_derivative import first_derivative
 from weightspace.nn.fusion import edge_passes
 from weightspace.nn.pieces import Ends, bundled_directions
 
@@ -90,7 +90,7 @@ class _EdgeSilu(Function):
         return result
 
     @staticmethod
-    @once_differentiable
+    @first_derivative
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         edges, weight, bias, receivers, senders = ctx.saved_tensors
         d_edges = torch.empty_like(edges, memory_format=torch.contiguous_format)

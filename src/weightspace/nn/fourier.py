@@ -9,9 +9,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.autograd import Function
-from torch.autograd.function import once_differentiable
 
 from weightspace.nn.cached_parts import cached_parts
+from weightspace.nn.first_derivative import first_derivative
 
 
 class RandomFrequencies(nn.Module):
@@ -100,7 +100,7 @@ class _FourierLinear(Function):
         return result
 
     @staticmethod
-    @once_differentiable
+    @first_derivative
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, None, Tensor, Tensor]:
         x, frequencies, weight = ctx.saved_tensors
         d_x = torch.empty_like(x) if ctx.needs_input_grad[0] else None

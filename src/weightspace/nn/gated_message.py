@@ -8,9 +8,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.autograd import Function
-from torch.autograd.function import once_differentiable
 
 from weightspace.nn.arrangement import Arrangement
+from weightspace.nn.first_derivative import first_derivative
 from weightspace.nn.gated_run import AtNodes, Gradients, Setting, Weights, run_backward, run_forward
 from weightspace.nn.marks import Marks
 
@@ -87,7 +87,7 @@ class _GatedMessages(Function):
         return total, invariants, new
 
     @staticmethod
-    @once_differentiable
+    @first_derivative
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         edges, *rest = ctx.saved_tensors
         nodes, weights = AtNodes(*rest[:4]), Weights(*rest[4:])

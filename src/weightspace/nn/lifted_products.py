@@ -13,8 +13,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.autograd import Function
-from torch.autograd.function import once_differentiable
 
+from weightspace.nn.first_derivative import first_derivative
 from weightspace.nn.lifts import Lifting
 from weightspace.nn.raw_blocks import RawBlock
 
@@ -91,7 +91,7 @@ class _Products(Function):
         return along, against
 
     @staticmethod
-    @once_differentiable
+    @first_derivative
     def backward(ctx: Any, d_along: Tensor, d_against: Tensor) -> tuple[Tensor | None, ...]:
         values, scales, sources, targets = ctx.saved_tensors
         lifter = Lifter(ctx.block, ctx.lifting, sources.shape[-1])
@@ -144,7 +144,7 @@ class _Sums(Function):
         return along.transpose(1, 2), against.transpose(1, 2)
 
     @staticmethod
-    @once_differentiable
+    @first_derivative
     def backward(ctx: Any, d_along: Tensor, d_against: Tensor) -> tuple[None, None, Tensor | None]:
         (values,) = ctx.saved_tensors
         if not ctx.needs_input_grad[2]:

@@ -10,9 +10,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.autograd import Function
-from torch.autograd.function import once_differentiable
 
 from weightspace.errors import ModelError
+from weightspace.nn.first_derivative import first_derivative
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class _Lifted(Function):
         return rooms.movedim(0, -1).flatten(-2)
 
     @staticmethod
-    @once_differentiable
+    @first_derivative
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         (x,) = ctx.saved_tensors
         grads = grad.reshape(*x.shape, -1).movedim(-1, 0)

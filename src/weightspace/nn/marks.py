@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from weightspace.graph.caches import lasting
 from weightspace.graph.rescaled import rescaled
 from weightspace.nn.arrangement import Arrangement, Rows
 from weightspace.nn.pieces import Direction
@@ -43,6 +44,7 @@ class Marks:
 
 
 @lru_cache(maxsize=64)
+@lasting
 def marks_of(arrangement: Arrangement) -> Marks:
     """The marks of a batch; kept with its arrangement."""
     freedoms = [rescaled(spec).freedoms for spec in arrangement.specs]
@@ -54,6 +56,7 @@ def marks_of(arrangement: Arrangement) -> Marks:
 
 
 @lru_cache(maxsize=64)
+@lasting
 def weighed_channels(arrangement: Arrangement, channels: int) -> Float[Tensor, "nodes channels"]:
     """1 for the feature channels that their node's factor multiplies.
 
@@ -71,6 +74,7 @@ def weighed_channels(arrangement: Arrangement, channels: int) -> Float[Tensor, "
 
 
 @lru_cache(maxsize=64)
+@lasting
 def senders_of(arrangement: Arrangement, against: int) -> Float[Tensor, "nodes 1"]:
     """How many connections end (or, against, start) at each node."""
     ones = torch.zeros(arrangement.received_count, 1)

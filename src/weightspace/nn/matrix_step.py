@@ -13,9 +13,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.autograd import Function
-from torch.autograd.function import once_differentiable
 
 from weightspace.nn.cached_parts import cached_parts
+from weightspace.nn.first_derivative import first_derivative
 
 Pool = Literal["mean", "max"]
 
@@ -84,7 +84,7 @@ class _MatrixStep(Function):
         return result, over_columns, over_rows
 
     @staticmethod
-    @once_differentiable
+    @first_derivative
     def backward(
         ctx: Any, grad: Tensor | None, d_over_columns: Tensor | None, d_over_rows: Tensor | None
     ) -> tuple[Tensor | None, ...]:

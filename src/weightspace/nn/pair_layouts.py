@@ -7,11 +7,13 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from weightspace.graph.caches import lasting
 from weightspace.nn.arrangement import Arrangement, Rows
 from weightspace.nn.pair_layout import Grid, PairLayout
 
 
 @lru_cache(maxsize=64)
+@lasting
 def all_pairs(arrangement: Arrangement) -> PairLayout:
     """Every neuron with every neuron of its own network, itself included.
 
@@ -51,6 +53,7 @@ def all_pairs(arrangement: Arrangement) -> PairLayout:
 
 
 @lru_cache(maxsize=64)
+@lasting
 def connected_pairs(arrangement: Arrangement) -> PairLayout:
     """Both ends of every connection, every neuron with itself and with its node set's mean.
 

@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.autograd import Function
-from torch.autograd.function import once_differentiable
 
+from weightspace.nn.first_derivative import first_derivative
 from weightspace.nn.keeping import Kept
 from weightspace.nn.pair_layout import GridPiece, PairLayout, add_rows
 from weightspace.nn.update_piece import (
@@ -112,7 +112,7 @@ class _Update(Function):
         return result
 
     @staticmethod
-    @once_differentiable
+    @first_derivative
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         pairs, receivers, senders, statistics, *weights = ctx.saved_tensors
         layout, kept, eps = ctx.others

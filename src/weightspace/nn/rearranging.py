@@ -10,7 +10,9 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 from torch.autograd import Function
-from torch.autograd.function import once_differentiable
+
+from weightspace.graph.caches import lasting
+from weightspace.nn.first_derivative import first_derivative
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +32,7 @@ class Rearranging:
     order: Int[Tensor, " rows"]
 
     @cached_property
+    @lasting
     def inverse(self) -> Int[Tensor, " rows"]:
         """The order that undoes this one."""
         return torch.argsort(self.order)
@@ -49,6 +52,6 @@ class _Rearranged(Function):
         return rows.index_select(0, order)
 
     @staticmethod
-    @once_differentiable
+    @first_derivative
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         return grad.index_select(0, ctx.inverse), None, None

@@ -14,7 +14,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.autograd import Function
-from torch.autograd.function import once_differentiable
 
 from weightspace.nn.attention_piece import (
     AttentionMaps,
@@ -24,6 +23,7 @@ from weightspace.nn.attention_piece import (
     piece_logits,
     piece_received,
 )
+from weightspace.nn.first_derivative import first_derivative
 from weightspace.nn.pair_layout import PairLayout, add_rows
 
 
@@ -129,7 +129,7 @@ class _Attend(Function):
         return mixed, pooled.view(-1, heads, pairs.shape[1])
 
     @staticmethod
-    @once_differentiable
+    @first_derivative
     def backward(ctx: Any, d_mixed: Tensor, d_pooled: Tensor) -> tuple[Tensor | None, ...]:
         pairs, weight, bias, queries, keys, values, shares, mixed, pooled = ctx.saved_tensors
         layout: PairLayout = ctx.layout
