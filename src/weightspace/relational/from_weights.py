@@ -106,7 +106,7 @@ def layer_block_norms(
 ) -> Float[Array, "n n"]:
     """How strongly groups of neurons are joined, by the published procedure.
 
-    You et al., Graph Structure of Neural Networks (2020), section 6: stack the hidden layers'
+    You et al., Graph Structure of Neural Networks (2020): stack the hidden layers'
     weights, group the neurons into n nodes, add the transpose, and take the Frobenius norm of
     every block: ``sqrt(sum_l sum_{i in I, j in J} (W_l + W_l^T)_ij^2)``.
 

@@ -16,7 +16,7 @@ TRIES = 100
 def ws_flex(n: int, k: float, p: float, *, seed: int) -> RelationalGraph:
     """A small-world graph of any mean degree, whole or not.
 
-    You et al., Graph Structure of Neural Networks (2020), section 3.2 (WS-flex). Equal seeds
+    You et al., Graph Structure of Neural Networks (2020), the WS-flex generator. Equal seeds
     give the graphs of the published code: ``e = round(k n / 2)`` edges (half to even, where
     the paper says floor); node i is joined with its next ``e // n`` neighbours on a ring, and
     the first ``e mod n`` nodes with one more; then every node in order, and every neighbour

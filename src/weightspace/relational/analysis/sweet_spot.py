@@ -61,7 +61,7 @@ def sweet_spot(
 ) -> SweetSpot | None:
     """Find the sweet spot by the published procedure.
 
-    You et al. 2020, section 5.2: every unit is compared with the one of the lowest mean error
+    You et al. 2020: every unit is compared with the one of the lowest mean error
     by a one-tailed t-test with pooled variance; those with ``p >= alpha`` are in the sweet
     spot, whose box is around their places.
 
