@@ -24,6 +24,7 @@ from torch import Tensor
 
 from weightspace.errors import ModelError
 from weightspace.relational.grouped import GroupedLinear
+from weightspace.relational.grouping import Side
 from weightspace.relational.ordering import clustered_order
 from weightspace.relational.wiring import Wiring
 
@@ -32,7 +33,7 @@ _log = logging.getLogger(__name__)
 _SMALL = 2**23  # below so many multiply-adds no way beats a masked product
 _HOPELESS = 0.72  # groups that multiply a larger share of the weights are not measured
 _WORTH = 0.97  # groups must take at most this share of the masked product's time
-_MEASURED = 4  # so many candidates are measured
+_MEASURED = 7  # so many candidates are measured
 _REPEATS = 5
 _LONG_RUN = 48
 
@@ -127,7 +128,7 @@ def masked_only(x: Tensor, weight: Tensor) -> bool:
         or torch._C._are_functorch_transforms_active()
         or x.is_meta
         or torch.is_autocast_enabled(x.device.type)
-        or torch.jit.is_tracing()
+        or torch._C._get_tracing_state() is not None
         or type(x) not in _PLAIN
         or type(weight) not in _PLAIN
         or x.dtype != weight.dtype
@@ -167,21 +168,32 @@ def forget_choices() -> None:
     _chosen.clear()
 
 
-def candidates(wiring: Wiring) -> list[Plan]:
-    """Ways that may be faster than masked, the most hopeful first."""
+def candidates(wiring: Wiring, rows: int) -> list[Plan]:
+    """Ways that may be faster than masked, the most hopeful first.
+
+    Args:
+        wiring: of the layer.
+        rows: how many inputs it gets at once.
+    """
     whole = wiring.width_in * wiring.width_out
-    scored: list[tuple[float, Plan]] = []
+    scored: list[tuple[float, int, Plan]] = []
     for group in (1, 2, 4, 8):
-        for ordered in (False, True):
-            for in_place in (False, True) if not ordered else (False,):
-                plan = Plan(group, ordered, in_place)
-                share = grouped_plan(wiring, plan).outputs.products / whole
-                own = wiring.width_out * group / wiring.graph.n
-                # Narrow products run below the processor's speed; reordering costs copies.
-                cost = share * (1 + 8 / own) + 0.01 * ordered - 0.001 * in_place
-                if share < _HOPELESS:
-                    scored.append((cost, plan))
-    return [plan for _, plan in sorted(scored, key=lambda pair: pair[0])]
+        for ordered, in_place in ((False, False), (False, True), (True, False)):
+            plan = Plan(group, ordered, in_place)
+            side = grouped_plan(wiring, plan).outputs
+            if side.products < _HOPELESS * whole:
+                scored.append((_nanoseconds(side, rows), len(scored), plan))
+    return [plan for _, _, plan in sorted(scored)]
+
+
+def _nanoseconds(side: Side, rows: int) -> float:
+    """A guess at the time of one product: what to measure, not what to choose."""
+    own = side.read_width / len(side.sizes)
+    # Narrow products run below the processor's speed; each has its overhead; gathering and
+    # bringing into order copy memory.
+    multiplied = rows * side.products * (1 + 8 / own) / 50
+    copied = 0.35 * rows * (side.gathered + (0 if side.order is None else 2 * side.read_width))
+    return multiplied + copied + 8000 * len(side.parts)
 
 
 def fastest(wiring: Wiring, rows: int, *, dtype: torch.dtype, device: torch.device) -> Plan:
@@ -193,7 +205,7 @@ def fastest(wiring: Wiring, rows: int, *, dtype: torch.dtype, device: torch.devi
         dtype: of its weights.
         device: where it is.
     """
-    plans = [MASKED, *candidates(wiring)[:_MEASURED]]
+    plans = [MASKED, *candidates(wiring, rows)[:_MEASURED]]
     if len(plans) == 1:
         return MASKED
     with torch.inference_mode(mode=False), torch.enable_grad():

@@ -59,6 +59,10 @@ def count_flops(module: nn.Module, inputs: Inputs) -> FlopCount:
     layers: dict[str, int] = {}
     uses: dict[str, int] = {}
 
+    def forget() -> None:
+        layers.clear()
+        uses.clear()
+
     def watch(name: str, part: nn.Module) -> Any:
         def note(_: nn.Module, given: Any, kwargs: Any, result: Any) -> None:
             for suffix, weight, times in _used(part, given, kwargs, result):
@@ -71,7 +75,7 @@ def count_flops(module: nn.Module, inputs: Inputs) -> FlopCount:
     handles = [watch(name, part) for name, part in module.named_modules() if _counts(part)]
     try:
         with _evaluating(module), torch.no_grad():
-            _run(module, inputs, lambda: (layers.clear(), uses.clear()))
+            _run(module, inputs, forget)
     finally:
         for handle in handles:
             handle.remove()
@@ -101,7 +105,7 @@ def _used(
     part: nn.Module, given: Any, kwargs: Mapping[str, Any], result: Any
 ) -> Iterator[tuple[str, int, int]]:
     """The tensors that a layer applies: name, number of weights, how often."""
-    first = given[0] if given else next(iter(kwargs.values()), None)
+    first: Any = given[0] if given else next(iter(kwargs.values()), None)
     if isinstance(first, nn.utils.rnn.PackedSequence):
         first = first.data
     if isinstance(part, nn.Linear):
@@ -128,7 +132,7 @@ def _attention(
         named[key].numel() // width
         for key, width in (("query", part.embed_dim), ("key", part.kdim), ("value", part.vdim))
     ]
-    if part.in_proj_weight is not None:
+    if getattr(part, "in_proj_weight", None) is not None:
         # The three projections are a third each, wired alike or dense.
         third = connections(part, "in_proj_weight") // 3
         for times in lengths:
@@ -150,7 +154,7 @@ def _matrices(part: nn.Module) -> list[str]:
 # -- running without memory --------------------------------------------------------------
 
 
-def _run(module: nn.Module, inputs: Inputs, forget: Callable[[], object]) -> None:
+def _run(module: nn.Module, inputs: Inputs, forget: Callable[[], None]) -> None:
     args, kwargs = _arguments(inputs)
     state = {**dict(module.named_parameters()), **dict(module.named_buffers())}
     bare = {name: tensor.to("meta") for name, tensor in state.items()}

@@ -16,6 +16,7 @@ from weightspace.relational.grouping import Part, Side, make_side
 from weightspace.relational.wiring import Wiring
 
 _KEPT_SHAPES = 4
+_SCATTER_PAYS = 0.35
 _TRANSPOSE_PAYS = 3.0  # how often columns must be gathered for a transpose to be cheaper
 
 
@@ -59,7 +60,7 @@ class GroupedLinear:
         self, x: Float[Tensor, "batch in"], weight: Float[Tensor, "out in"]
     ) -> Float[Tensor, "batch out"]:
         """Multiply by the weights of the wiring; what stands elsewhere is not read."""
-        y: Tensor = _GroupedProduct.apply(x, weight, self)
+        y: Tensor = _GroupedProduct.apply(x, weight, self)  # type: ignore[no-untyped-call]
         return y
 
     def bound(self, like: Tensor) -> tuple[_BoundSide, _BoundSide]:
@@ -78,32 +79,39 @@ class _GroupedProduct(torch.autograd.Function):
         outputs, _ = plan.bound(x)
         outputs.pack(weight)
         y = x.new_empty(len(x), len(weight))
-        owned = y.split(outputs.side.sizes, dim=1)
+        owned = torch.split(y, outputs.side.sizes, dim=1)
         for read, part, packed, _ in outputs.steps(x):
-            target = owned[part.group]
-            torch.addmm(target, read, packed, beta=part.beta, out=target)
+            _multiply(read, packed, owned[part.group], adds=part.adds)
         return outputs.side.restored(y)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
         dy = dy if dy.stride(-1) == 1 else dy.contiguous()
         _, inputs = ctx.plan.bound(x)
         wants_x, wants_weight, _ = ctx.needs_input_grad
         dx = torch.empty_like(x) if wants_x else None
-        targets = None if dx is None else dx.split(inputs.side.sizes, dim=1)
+        targets = None if dx is None else torch.split(dx, inputs.side.sizes, dim=1)
         if targets is not None:
             inputs.pack(weight)
-        own = inputs.side.arranged(x).split(inputs.side.sizes, dim=1) if wants_weight else None
+        own = (
+            torch.split(inputs.side.arranged(x), inputs.side.sizes, dim=1) if wants_weight else None
+        )
         for read, part, packed, change in inputs.steps(dy):
             if targets is not None:
-                target = targets[part.group]
-                torch.addmm(target, read, packed, beta=part.beta, out=target)
+                _multiply(read, packed, targets[part.group], adds=part.adds)
             if own is not None:
                 torch.mm(read.t(), own[part.group], out=change)
         dw = inputs.unpacked(weight) if wants_weight else None
         return None if dx is None else inputs.side.restored(dx), dw, None
+
+
+def _multiply(read: Tensor, packed: Tensor, target: Tensor, *, adds: bool) -> None:
+    if adds:
+        target.addmm_(read, packed)
+    else:
+        torch.mm(read, packed, out=target)
 
 
 class _BoundSide:
@@ -122,6 +130,9 @@ class _BoundSide:
         self.changes = _matrices(self.changed[:-1], shapes)
         self.taken = side.taken.to(device)
         self.given = side.given.to(device)
+        # A few numbers are sooner put into zeros than all are looked up.
+        few = side.products < _SCATTER_PAYS * len(side.given)
+        self.scattered = self.taken.long() if few else None
         self.mask = side.mask.to(device=device, dtype=like.dtype)
         self.places = [
             p.place if isinstance(p.place, slice) else p.place.to(device) for p in side.parts
@@ -143,7 +154,12 @@ class _BoundSide:
 
     def unpacked(self, weight: Tensor) -> Tensor:
         """The changes of the weights where they belong, zero where there is no connection."""
-        return self.changed.index_select(0, self.given).view(weight.shape)
+        if self.scattered is None:
+            return self.changed.index_select(0, self.given).view(weight.shape)
+        result = torch.zeros_like(weight, memory_format=torch.contiguous_format)
+        numbers = self.changed[:-1].mul_(self.mask)
+        result.view(-1).index_copy_(0, self.scattered, numbers)
+        return result
 
     def steps(self, matrix: Tensor) -> Iterator[tuple[Tensor, Part, Tensor, Tensor]]:
         """What each part reads, one at a time: all share their memory."""
@@ -193,5 +209,5 @@ def _bind(plan: GroupedLinear, like: Tensor) -> tuple[_BoundSide, _BoundSide]:
 
 
 def _matrices(flat: Tensor, shapes: list[tuple[int, int]]) -> list[Tensor]:
-    pieces = flat.split([rows * columns for rows, columns in shapes])
+    pieces = torch.split(flat, [rows * columns for rows, columns in shapes])
     return [piece.view(shape) for piece, shape in zip(pieces, shapes, strict=True)]

@@ -63,7 +63,8 @@ def wired_convolution(
     chosen = MASKED if plain else _resolve(plan, wiring, (x, weight, mask), options)
     if chosen.group == 0:
         return convolve(x, weight * mask, bias, stride, padding, dilation)
-    y: Tensor = _GroupedConvolution.apply(x, weight, grouped_plan(wiring, chosen), options)
+    product: Any = _GroupedConvolution.apply
+    y: Tensor = product(x, weight, grouped_plan(wiring, chosen), options)
     return y if bias is None else y + bias.view(-1, *[1] * (x.dim() - 2))
 
 
@@ -79,14 +80,14 @@ class _GroupedConvolution(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
         plan: GroupedLinear = ctx.plan
         wants_x, wants_weight, *_ = ctx.needs_input_grad
         dy = plan.outputs.arranged(dy)
         dx = torch.zeros_like(x) if wants_x else None
         changes: list[Tensor] = []
-        groups = zip(_weights(plan, weight), dy.split(plan.outputs.sizes, 1), strict=True)
+        groups = zip(_weights(plan, weight), torch.split(dy, plan.outputs.sizes, 1), strict=True)
         for (place, part), upstream in groups:
             into, change = _backward(
                 upstream, _read(x, place), part, ctx.options, (wants_x, wants_weight)
@@ -106,7 +107,7 @@ def _weights(plan: GroupedLinear, weight: Tensor) -> list[tuple[slice | Tensor, 
     packed = flat.index_select(0, side.taken.to(weight.device))
     packed = packed * side.mask.to(packed)[:, None]
     shapes = [(part.length, side.sizes[part.group]) for part in side.parts]
-    pieces = packed.split([rows * columns for rows, columns in shapes])
+    pieces = torch.split(packed, [rows * columns for rows, columns in shapes])
     return [
         (part.place, piece.view(*shape, *weight.shape[2:]).transpose(0, 1).contiguous())
         for part, piece, shape in zip(side.parts, pieces, shapes, strict=True)

@@ -25,13 +25,13 @@ class Part:
         group: the group's number.
         place: a range of channels, read where they stand, or indices, gathered.
         length: how many channels.
-        beta: 0 for a group's first part, which begins the sum, and 1 for others, which add.
+        adds: whether it adds to the sum; a group's first part begins it.
     """
 
     group: int
     place: slice | Tensor
     length: int
-    beta: int
+    adds: bool
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def make_side(
         sizes.append(len(mine))
         union = _channels(other, np.flatnonzero(wiring.joined[block].any(0)))
         for i, read in enumerate(_divided(union, shortest)):
-            parts.append(Part(number, _place(read), len(read), int(i > 0)))
+            parts.append(Part(number, _place(read), len(read), i > 0))
             out, in_ = (mine, read[:, None]) if side == "out" else (read[:, None], mine)
             taken.append((out * wiring.width_in + in_).ravel())
             kept.append(mask[np.ix_(mine, read)].T.ravel())

@@ -78,7 +78,7 @@ def masked_connections(module: nn.Module, name: str) -> int | None:
         return None if mask is None else int(mask.sum())
     if not parametrize.is_parametrized(module, name):
         return None
-    steps: Any = module.parametrizations[name]  # type: ignore[index, union-attr]
+    steps: Any = module.parametrizations[name]  # type: ignore[index]
     return next((step.connections for step in steps if isinstance(step, WiringMask)), None)
 
 
@@ -127,7 +127,8 @@ _WIRED: dict[type[nn.Module], type[nn.Module]] = {
 
 def _wire_recurrent(module: nn.RNNBase, name: str, mask: Tensor) -> None:
     weight: Tensor = getattr(module, name)
-    module.__class__ = _WIRED.get(type(module), type(module))
+    wired: Any = _WIRED.get(type(module), type(module))
+    module.__class__ = wired
     module.register_buffer(f"{name}_mask", mask.to(weight), persistent=False)
     with torch.no_grad():
         weight.mul_(mask.to(weight))

@@ -124,7 +124,7 @@ def rewire(
     ... )
     >>> rewired = rewire(net, ring(8), inputs=torch.zeros(1, 4))
     >>> rewired.report.widths, rewired.report.budget.difference
-    ({'2': (32, 82)}, 16)
+    ({'2': (32, 78)}, 4)
     """
     if init == "keep" and match_flops:
         raise GraphError(
