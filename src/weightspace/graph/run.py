@@ -107,6 +107,8 @@ def _chain_blocks(spec: GraphSpec) -> tuple[EdgeBlock, ...]:
         block.kind == "dense" and len(block.pieces) == 1 and block.features == 1
         for block in spec.blocks
     ) and all(len(node_set.pieces) <= 1 for node_set in spec.node_sets)
+    # neurons of one axis at two places: a layer that runs twice, or of a weight that does
+    plain = plain and len({node_set.axes for node_set in spec.node_sets}) == len(names)
     if not plain or ends != list(itertools.pairwise(names)):
         raise SpecError(
             "spec",

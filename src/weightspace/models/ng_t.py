@@ -197,7 +197,7 @@ class WideOutputNodes(OutputNodes):
     def __init__(self, outputs: int, width: int, *, hidden: int) -> None:
         super().__init__(outputs, width, layers=0)
         self.width = hidden
-        self.mlp = nn.Sequential(nn.Linear(outputs * width, hidden), nn.GELU())
+        self.mlp = nn.Sequential(nn.Linear(max(outputs, 1) * width, hidden), nn.GELU())
         xavier_(self)
 
 

@@ -84,6 +84,13 @@ class ProbeOnly(PredictOnly):
             width=width,
             options=checked_options(options, probes=1),
         )
+        if not (answers or requirements.outputs):
+            raise ModelError(
+                "probe-only",
+                expected="output neurons, so that the networks can be run",
+                found="none",
+                hint="Give it a runner of the networks' modules.",
+            )
         if runner is None and not values:
             runner = ChainsRunner(requirements.inputs, requirements.outputs)
         self.runner = runner

@@ -199,3 +199,28 @@ def check_runnable(spec: GraphSpec, *, hint: str) -> None:
                 f"{block.features} values a connection",
                 hint=hint,
             )
+    _check_own_neurons(spec, hint)
+
+
+def _check_own_neurons(spec: GraphSpec, hint: str) -> None:
+    """Check that every node set has neurons of its own, one bias, and outputs at the end.
+
+    Where a layer or a weight is used twice, the spec tells the connections once.
+    """
+    first: dict[tuple[str, ...], str] = {}
+    for node_set in spec.node_sets:
+        before = first.setdefault(node_set.axes, node_set.name)
+        if before != node_set.name or len(node_set.pieces) > 1:
+            raise ModelError(
+                f"node set {node_set.name}",
+                expected="neurons of its own with at most one bias, so that it can be run",
+                found=f"those of {before}" if before != node_set.name else "several values each",
+                hint=hint,
+            )
+    if spec.node_sets[-1].role != "output":
+        raise ModelError(
+            f"node set {spec.node_sets[-1].name}",
+            expected="output neurons at the end, so that the network can be run",
+            found=f"{spec.node_sets[-1].role} neurons",
+            hint=hint,
+        )

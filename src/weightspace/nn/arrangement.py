@@ -183,12 +183,17 @@ class Arrangement:
         return torch.cat([states[s.part, s.place].flatten(0, 1) for s in self.sections])
 
     def by_role(self, nodes: Float[Tensor, "nodes d"], role: str) -> list[Tensor]:
-        """The states of the nodes of one role, ``[networks, neurons, d]`` for each part."""
+        """The states of the nodes of one role, ``[networks, neurons, d]`` for each part.
+
+        Networks may have none: the output axis of a mean over neurons is gone.
+        """
         states = self.split(nodes)
-        return [
-            torch.cat([states[p, i] for i, n in enumerate(spec.node_sets) if n.role == role], dim=1)
-            for p, spec in enumerate(self.specs)
-        ]
+        found = []
+        for p, (spec, count) in enumerate(zip(self.specs, self.counts, strict=True)):
+            none = nodes.new_zeros(count, 0, nodes.shape[-1])
+            own = [states[p, i] for i, n in enumerate(spec.node_sets) if n.role == role]
+            found.append(torch.cat(own or [none], dim=1))
+        return found
 
     def of_section(self, values: Callable[[GraphSpec, NodeSet], int]) -> Int[Tensor, " nodes"]:
         """A number for every node of the buffer, the same within a node set."""
