@@ -33,7 +33,14 @@ from weightspace.relational.node_sizes import node_sizes
 from weightspace.relational.ordering import banded_order, clustered_order, union_size
 from weightspace.relational.wiring import Wiring
 
-PLANS = [MASKED, BLOCK_SPARSE, Plan(3), Plan(4, ordered=True), Plan(4, in_place=True)]
+PLANS = [
+    MASKED,
+    BLOCK_SPARSE,
+    Plan(3),
+    Plan(4, ordered=True),
+    Plan(4, in_place=True),
+    Plan(2, rows=2),
+]
 
 
 def test_sizes_share_the_width_as_the_specification_says() -> None:
@@ -270,3 +277,17 @@ def test_an_order_of_the_channels_is_the_same_network() -> None:
     rows = np.concatenate([list(plain.channels("out")[node]) for node in order])
     columns = np.concatenate([list(plain.channels("in")[node]) for node in order])
     assert np.array_equal(plain.mask().numpy()[np.ix_(rows, columns)], ordered.mask().numpy())
+
+
+def test_no_rows_and_first_layers() -> None:
+    layer = RelationalLinear(16, 8, ring(8), plan=Plan(2))
+    assert layer(torch.zeros(0, 16)).shape == (0, 8)
+    layer(torch.randn(3, 16)).sum().backward()
+    expected = torch.autograd.grad(
+        nn.functional.linear(torch.ones(1, 16), layer.weight * layer.mask).sum(), layer.weight
+    )[0]
+    assert (layer.weight.grad != 0).equal(expected != 0)
+    frozen = RelationalLinear(16, 8, ring(8), plan=Plan(2)).requires_grad_(False)
+    x = torch.randn(3, 16, requires_grad=True)
+    (grad,) = torch.autograd.grad(frozen(x).sum(), x)
+    torch.testing.assert_close(grad, (frozen.weight * frozen.mask).sum(0).expand(3, -1))

@@ -13,7 +13,7 @@ import logging
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -36,6 +36,7 @@ _WORTH = 0.97  # groups must take at most this share of the masked product's tim
 _MEASURED = 7  # so many candidates are measured
 _REPEATS = 5
 _LONG_RUN = 48
+_FEW_ROWS = 512
 
 
 @dataclass(frozen=True)
@@ -47,9 +48,10 @@ class Plan:
             is block-sparse, every node for itself; 0 is the whole layer, masked.
         ordered: whether nodes are brought into an order that makes the unions small.
         in_place: whether long runs of channels are read where they stand, not gathered.
+        rows: how many inputs are multiplied at once, 0 for all.
 
     Raises:
-        ModelError: the group is negative.
+        ModelError: a number is negative.
 
     >>> print(MASKED, BLOCK_SPARSE, Plan(4, ordered=True))
     masked block-sparse groups of 4, ordered
@@ -58,16 +60,20 @@ class Plan:
     group: int = 0
     ordered: bool = False
     in_place: bool = False
+    rows: int = 0
 
     def __post_init__(self) -> None:
         if self.group < 0:
             raise ModelError("plan", expected="groups of 0 or more nodes", found=str(self.group))
+        if self.rows < 0:
+            raise ModelError("plan", expected="0 or more rows at once", found=str(self.rows))
 
     def __str__(self) -> str:
         if self.group == 0:
             return "masked"
         name = "block-sparse" if self.group == 1 else f"groups of {self.group}"
         options = [", ordered"] * self.ordered + [", in place"] * self.in_place
+        options += [f", {self.rows} rows at once"] * (self.rows > 0)
         return name + "".join(options)
 
 
@@ -206,6 +212,8 @@ def fastest(wiring: Wiring, rows: int, *, dtype: torch.dtype, device: torch.devi
         device: where it is.
     """
     plans = [MASKED, *candidates(wiring, rows)[:_MEASURED]]
+    if rows > _FEW_ROWS:
+        plans += [replace(plan, rows=_FEW_ROWS) for plan in plans[1:3]]
     if len(plans) == 1:
         return MASKED
     with torch.inference_mode(mode=False), torch.enable_grad():
@@ -231,7 +239,9 @@ def _grouped(key: Any, held: _Held, plan: Plan) -> GroupedLinear:
     graph = held.wiring.graph
     order = clustered_order(graph, plan.group) if plan.ordered else None
     shortest = _LONG_RUN if plan.in_place else None
-    return GroupedLinear(held.wiring, plan.group, order=order, shortest=shortest)
+    return GroupedLinear(
+        held.wiring, plan.group, order=order, shortest=shortest, rows=plan.rows or None
+    )
 
 
 def grouped_plan(wiring: Wiring, plan: Plan) -> GroupedLinear:

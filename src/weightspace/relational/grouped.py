@@ -16,6 +16,7 @@ from weightspace.relational.grouping import Part, Side, make_side
 from weightspace.relational.wiring import Wiring
 
 _KEPT_SHAPES = 4
+_ALL_ROWS = 2**31 - 1
 _SCATTER_PAYS = 0.35
 _TRANSPOSE_PAYS = 3.0  # how often columns must be gathered for a transpose to be cheaper
 
@@ -36,6 +37,8 @@ class GroupedLinear:
             not given.
         shortest: runs of so many channels side by side are read where they stand, shorter
             ones are gathered.
+        rows: how many inputs are multiplied at once, so that they fit the processor's cache;
+            all if not given.
 
     >>> from weightspace.relational import ring
     >>> plan = GroupedLinear(Wiring.between(ring(8), 8, 8), 2)
@@ -51,7 +54,9 @@ class GroupedLinear:
         *,
         order: Sequence[int] | None = None,
         shortest: int | None = None,
+        rows: int | None = None,
     ) -> None:
+        self.rows = _ALL_ROWS if rows is None else rows
         self.outputs = make_side(wiring, "out", group, order=order, shortest=shortest)
         self.inputs = make_side(wiring, "in", group, order=order, shortest=shortest)
         self._bound = _Bound()
@@ -76,35 +81,39 @@ class _GroupedProduct(torch.autograd.Function):
         x = x if x.stride(-1) == 1 else x.contiguous()
         ctx.save_for_backward(x, weight)
         ctx.plan = plan
-        outputs, _ = plan.bound(x)
-        outputs.pack(weight)
         y = x.new_empty(len(x), len(weight))
-        owned = torch.split(y, outputs.side.sizes, dim=1)
-        for read, part, packed, _ in outputs.steps(x):
-            _multiply(read, packed, owned[part.group], adds=part.adds)
-        return outputs.side.restored(y)
+        ready: _BoundSide | None = None
+        for few, given in zip(torch.split(x, plan.rows), torch.split(y, plan.rows), strict=True):
+            outputs, _ = plan.bound(few)
+            if outputs is not ready:
+                outputs.pack(weight)
+                ready = outputs
+            owned = torch.split(given, outputs.side.sizes, dim=1)
+            for read, part, packed, _ in outputs.steps(few):
+                _multiply(read, packed, owned[part.group], adds=part.adds)
+        return plan.outputs.restored(y)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
+        plan: GroupedLinear = ctx.plan
         dy = dy if dy.stride(-1) == 1 else dy.contiguous()
-        _, inputs = ctx.plan.bound(x)
         wants_x, wants_weight, _ = ctx.needs_input_grad
         dx = torch.empty_like(x) if wants_x else None
-        targets = None if dx is None else torch.split(dx, inputs.side.sizes, dim=1)
-        if targets is not None:
-            inputs.pack(weight)
-        own = (
-            torch.split(inputs.side.arranged(x), inputs.side.sizes, dim=1) if wants_weight else None
-        )
-        for read, part, packed, change in inputs.steps(dy):
-            if targets is not None:
-                _multiply(read, packed, targets[part.group], adds=part.adds)
-            if own is not None:
-                torch.mm(read.t(), own[part.group], out=change)
-        dw = inputs.unpacked(weight) if wants_weight else None
-        return None if dx is None else inputs.side.restored(dx), dw, None
+        x = plan.inputs.arranged(x) if wants_weight else x
+        used: list[_BoundSide] = []
+        for start in range(0, len(x), plan.rows):
+            rows = slice(start, start + plan.rows)
+            _, inputs = plan.bound(x[rows])
+            begins = inputs not in used
+            if begins:
+                used.append(inputs)
+                inputs.pack(weight)
+            into = None if dx is None else dx[rows]
+            inputs.descend(dy[rows], x[rows] if wants_weight else None, into, begins=begins)
+        dw = _sum([inputs.unpacked(weight) for inputs in used]) if wants_weight else None
+        return None if dx is None else plan.inputs.restored(dx), dw, None
 
 
 def _multiply(read: Tensor, packed: Tensor, target: Tensor, *, adds: bool) -> None:
@@ -151,6 +160,23 @@ class _BoundSide:
         """Bring the weights of all parts together."""
         torch.index_select(weight.reshape(-1), 0, self.taken, out=self.packed)
         self.packed.mul_(self.mask)
+
+    def descend(self, dy: Tensor, x: Tensor | None, dx: Tensor | None, *, begins: bool) -> None:
+        """The gradient of some rows of inputs, and their share of the weights' change.
+
+        Args:
+            dy: the gradient of the outputs.
+            x: the inputs in the order of the groups, if the weights' change is wanted.
+            dx: where the gradient of the inputs goes, if it is wanted.
+            begins: whether these rows begin the weights' change; others add to it.
+        """
+        targets = None if dx is None else torch.split(dx, self.side.sizes, dim=1)
+        own = None if x is None else torch.split(x, self.side.sizes, dim=1)
+        for read, part, packed, change in self.steps(dy):
+            if targets is not None:
+                _multiply(read, packed, targets[part.group], adds=part.adds)
+            if own is not None:
+                _multiply(read.t(), own[part.group], change, adds=not begins)
 
     def unpacked(self, weight: Tensor) -> Tensor:
         """The changes of the weights where they belong, zero where there is no connection."""
@@ -206,6 +232,14 @@ def _bind(plan: GroupedLinear, like: Tensor) -> tuple[_BoundSide, _BoundSide]:
         most = max(side.read_width + max(part.length for part in side.parts) for side in sides)
         gathered = like.new_empty(most * len(like))
         return _BoundSide(sides[0], like, gathered), _BoundSide(sides[1], like, gathered)
+
+
+def _sum(changes: list[Tensor]) -> Tensor:
+    """Their sum; a last batch of fewer rows has a change of its own."""
+    total = changes[0]
+    for change in changes[1:]:
+        total += change
+    return total
 
 
 def _matrices(flat: Tensor, shapes: list[tuple[int, int]]) -> list[Tensor]:
