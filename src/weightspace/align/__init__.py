@@ -11,6 +11,7 @@ from weightspace.align.merging import (
     merge_states,
     repair_statistics,
 )
+from weightspace.align.pruning import Pruned, keep_neurons, prune, weight_norms
 
 __all__ = [
     "Alignment",
@@ -18,11 +19,15 @@ __all__ = [
     "Frame",
     "Merge",
     "Path",
+    "Pruned",
     "Slerp",
     "TaskArithmetic",
     "align_activations",
     "align_weights",
+    "keep_neurons",
     "loss_path",
     "merge_states",
+    "prune",
     "repair_statistics",
+    "weight_norms",
 ]
