@@ -99,3 +99,17 @@ def test_networks_that_their_spec_does_not_tell_are_not_run(
 def test_a_layer_that_runs_twice_is_no_chain() -> None:
     with pytest.raises(SpecError, match="a plain chain"):
         ChainRunner(from_module(Twice().eval(), torch.randn(2, 2)).spec)
+
+
+def test_neurons_that_stand_alone_are_refused() -> None:
+    class Constant(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.value = nn.Parameter(torch.zeros(3))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.value.expand(len(x), 3)
+
+    spec = from_module(Constant().eval(), torch.randn(2, 3)).spec
+    with pytest.raises(ModelError, match="specs: expected networks with connections"):
+        Requirements.of([spec])

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import save_file
 
 from tests.graph.strategies import random_stacked
-from weightspace.errors import FileError, ModelError
+from weightspace.errors import DataError, FileError, ModelError
 from weightspace.graph import NeuralGraph, chain_spec
 from weightspace.models import (
     MODELS,
@@ -102,3 +106,56 @@ def test_registry_refuses_unknown_names_and_options() -> None:
         make_model("gnn", requirements, outputs=2)
     with pytest.raises(ModelError, match="options of flat-mlp"):
         make_model("flat-mlp", requirements, outputs=2, options={"probes": 3})
+
+
+@pytest.mark.parametrize("name", ["dws", "ng-t", "mine", "ng-gnn-linear"])
+def test_another_models_name_is_refused_when_saving(name: str, tmp_path: Path) -> None:
+    model = make_model("ng-gnn", Requirements.of([SPEC]), outputs=3, options={"width": 4})
+    with pytest.raises(ModelError, match=r"to be saved: expected the name of a NGGNN"):
+        save_model(tmp_path / "model.safetensors", model, name=name, task={})
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("task", [{"a": torch.ones(1)}, {"a": float("nan")}, {"a": object()}])
+def test_tasks_that_are_not_plain_are_refused(task: dict[str, Any], tmp_path: Path) -> None:
+    model = make_model("ng-gnn", Requirements.of([SPEC]), outputs=3, options={"width": 4})
+    with pytest.raises(DataError, match="task: expected plain values"):
+        save_model(tmp_path / "model.safetensors", model, name="ng-gnn", task=task)
+    assert not list(tmp_path.iterdir())
+
+
+def _rewritten(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    """Change the description in a saved model's file."""
+    with safe_open(path, framework="pt") as file:
+        metadata = file.metadata()
+        tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    header = json.loads(metadata["weightspace.metanetwork"])
+    change(header)
+    save_file(tensors, path, metadata={"weightspace.metanetwork": json.dumps(header)})
+
+
+@pytest.mark.parametrize(
+    "field", ["inputs", "outputs", "hidden", "node_features", "channels", "neurons", "incoming",
+              "log_degree", "window", "statistics"]
+)  # fmt: skip
+def test_requirements_of_another_kind_are_refused(field: str, tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    model = make_model("ng-gnn", Requirements.of([SPEC]), outputs=3, options={"width": 4})
+    for wrong in (-1, "x", None, {}, [[1, [2]]], [-1], float("nan"), True):
+        save_model(path, model, name="ng-gnn", task={})
+        _rewritten(path, lambda header, wrong=wrong: header["requirements"].update({field: wrong}))
+        with pytest.raises(FileError, match=r"requirements, " + field):
+            load_model(path)
+
+
+def test_whole_numbers_in_place_of_weights_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    model = make_model("ng-gnn", Requirements.of([SPEC]), outputs=3, options={"width": 4})
+    save_model(str(path), model, name="ng-gnn", task={})  # a string is a path, too
+    with safe_open(path, framework="pt") as file:
+        metadata = file.metadata()
+        tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    tensors["last.bias"] = tensors["last.bias"].view(torch.int32)
+    save_file(tensors, path, metadata=metadata)
+    with pytest.raises(FileError, match=r"torch\.int32 in last\.bias"):
+        load_model(path)

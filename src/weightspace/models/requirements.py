@@ -62,7 +62,8 @@ class Requirements:
         """Derive the requirements of a training set's specs.
 
         Raises:
-            ModelError: there are none, they differ in inputs or outputs, or are no specs.
+            ModelError: there are none, they differ in inputs or outputs, have no connections, or
+                are no specs.
         """
         specs = _distinct(specs)
         counts = [position_counts(spec) for spec in specs]
@@ -72,6 +73,10 @@ class Requirements:
                 "specs",
                 expected="networks with the same inputs and outputs",
                 found=f"{sorted(ends)} inputs and outputs",
+            )
+        if not all(spec.blocks for spec in specs):
+            raise ModelError(
+                "specs", expected="networks with connections", found="neurons that stand alone"
             )
         plans = [plan_of(spec) for spec in specs]
         logs = [
@@ -170,7 +175,12 @@ class Requirements:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Requirements:
-        """Undo :meth:`to_dict`."""
+        """Undo :meth:`to_dict`.
+
+        Raises:
+            ModelError: a value is of another type, or out of its range.
+        """
+        _check_plain(values)
         spec = values["spec"]
         return cls(
             **{
@@ -180,6 +190,31 @@ class Requirements:
                 "window": tuple(int(size) for size in values["window"]),
             }
         )
+
+
+def _check_plain(values: Mapping[str, Any]) -> None:
+    """Check the numbers of requirements that come from a file."""
+
+    def counts(value: object) -> bool:
+        return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
+
+    whole = ("inputs", "outputs", "hidden", "node_features", "channels", "neurons", "incoming")
+    right = {name: counts(values.get(name, 0)) for name in whole}
+    log = values["log_degree"]
+    right["log_degree"] = isinstance(log, float) and 0 <= log < math.inf
+    window, statistics = values["window"], values["statistics"]
+    right["window"] = isinstance(window, list | tuple) and all(map(counts, window))
+    right["statistics"] = isinstance(statistics, list | tuple) and all(
+        isinstance(item, list | tuple) and [type(v) for v in item] == [str, int] and item[1] > 0
+        for item in statistics
+    )
+    for name, fits in right.items():
+        if not fits:
+            raise ModelError(
+                f"requirements, {name}",
+                expected="as Requirements.of gives them",
+                found=repr(values[name]),
+            )
 
 
 def _distinct(specs: object) -> list[GraphSpec]:

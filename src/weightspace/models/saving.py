@@ -14,10 +14,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
 import weightspace
-from weightspace.errors import FileError, WeightspaceError
+from weightspace.errors import DataError, FileError, ModelError, WeightspaceError
 from weightspace.models.metanetwork import Metanetwork
 from weightspace.models.predictor import Predictor
-from weightspace.models.registry import make_editor, make_model
+from weightspace.models.registry import MODELS, make_editor, make_model
 from weightspace.models.requirements import Requirements
 
 FORMAT = 2
@@ -41,7 +41,7 @@ class SavedModel:
     versions: Mapping[str, str]
 
 
-def save_model(path: Path, model: Metanetwork, *, name: str, task: Mapping[str, Any]) -> None:
+def save_model(path: Path | str, model: Metanetwork, *, name: str, task: Mapping[str, Any]) -> None:
     """Save a metanetwork with its options, normalisation, task and versions.
 
     The file is written beside its place and moved there, so it is never half a file.
@@ -53,15 +53,19 @@ def save_model(path: Path, model: Metanetwork, *, name: str, task: Mapping[str, 
         task: plain values that say what the outputs mean.
 
     Raises:
+        ModelError: the name is another model's, so that it could not be read again.
+        DataError: the task has values that JSON has not.
         FileError: the file cannot be written.
     """
+    path = Path(path)
+    _check_name(model, name)
     header = {
         "format": FORMAT,
         "name": name,
         "options": model.options,
         "outputs": model.outputs if isinstance(model, Predictor) else None,
         "requirements": model.trunk.requirements.to_dict(),
-        "task": dict(task),
+        "task": _plain(task),
         "versions": {"weightspace": weightspace.__version__, "torch": torch.__version__},
     }
     tensors = {key: value.detach().contiguous() for key, value in model.state_dict().items()}
@@ -74,6 +78,26 @@ def save_model(path: Path, model: Metanetwork, *, name: str, task: Mapping[str, 
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise FileError(path, expected="a place that can be written", found=str(error)) from error
+
+
+def _check_name(model: Metanetwork, name: str) -> None:
+    family = MODELS[name].family if name in MODELS else None
+    if type(model.trunk) is not family:
+        raise ModelError(
+            f"name {name!r} of a model to be saved",
+            expected=f"the name of a {type(model.trunk).__name__} among MODELS",
+            found="an unknown one" if family is None else "that of another model",
+            hint="Models of your own: keep trunk.requirements.to_dict(), trunk.options and "
+            "state_dict().",
+        )
+
+
+def _plain(task: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        json.dumps(dict(task), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise DataError("task", expected="plain values for JSON", found=str(error)) from error
+    return dict(task)
 
 
 def load_model(path: Path | str) -> SavedModel:
@@ -132,6 +156,14 @@ def _rebuild(header: dict[str, Any], tensors: dict[str, torch.Tensor]) -> SavedM
         model = make_editor(name, requirements, options=options)
     else:
         model = make_model(name, requirements, outputs=int(outputs), options=options)
+    kinds = {key: tensor.is_floating_point() for key, tensor in model.state_dict().items()}
+    other = [
+        k
+        for k, t in tensors.items()
+        if kinds.get(k, t.is_floating_point()) != t.is_floating_point()
+    ]
+    if other:
+        raise ValueError(f"{tensors[other[0]].dtype} in {other[0]}")
     model.load_state_dict(tensors)
     bad = [key for key, value in tensors.items() if not bool(torch.isfinite(value).all())]
     if bad:
