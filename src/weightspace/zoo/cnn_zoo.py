@@ -20,9 +20,9 @@ from weightspace.zoo.trained_recipe import derived_seed, log_uniform, one_of
 
 INITIALISATIONS = ("he_normal", "glorot_normal", "orthogonal", "normal", "truncated_normal")
 FRACTIONS = (0.1, 0.25, 0.5, 1.0)
-LEARNING_RATES = {"adam": (3e-4, 2e-2), "rmsprop": (3e-4, 1e-2), "sgd": (3e-3, 0.3)}
+LEARNING_RATES = {"adam": (1e-3, 2e-2), "rmsprop": (5e-4, 1e-2), "sgd": (1e-2, 0.2)}
 DECAYS = (1e-8, 1e-2)
-LARGEST_DROPOUT = 0.5
+LARGEST_DROPOUT = 0.3
 DEVIATIONS, GAINS = (0.03, 0.5), (0.5, 2.0)
 """Scales of initial weights: standard deviations for the normal kinds, factors for the others."""
 
