@@ -49,6 +49,42 @@ class Attention(nn.Module):
         return self.head(x.mean(1))
 
 
+class WrittenOut(nn.Module):
+    """Attention whose code divides its width by the number of heads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(20, 24)
+        self.places = nn.Parameter(torch.randn(1, 6, 24))
+        self.qkv, self.out = nn.Linear(24, 72), nn.Linear(24, 24)
+        self.norm, self.up, self.down = nn.LayerNorm(24), nn.Linear(24, 64), nn.Linear(64, 24)
+        self.head = nn.Linear(24, 20, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.embed(x) + self.places
+        batch, length, width = x.shape
+        q, k, v = self.qkv(self.norm(x)).chunk(3, -1)
+        q, k, v = (t.view(batch, length, 3, -1).transpose(1, 2) for t in (q, k, v))
+        y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(y.transpose(1, 2).reshape(batch, length, width))
+        return self.head(x + self.down(nn.functional.gelu(self.up(x))))  # type: ignore[no-any-return]
+
+
+class Concatenating(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Conv2d(3, 16, 3, padding=1), nn.Conv2d(16, 8, 3, padding=1)
+        self.c, self.norm = nn.Conv2d(24, 12, 3, padding=1), nn.BatchNorm2d(36)
+        self.d, self.head = nn.Conv2d(36, 16, 1), nn.Linear(16, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.a(x)
+        x = torch.cat([x, self.b(x)], 1)
+        x = torch.cat([x, self.c(x)], 1)
+        y: Tensor = self.head(self.d(torch.relu(self.norm(x))).mean((2, 3)))
+        return y
+
+
 def convolutional(*blocks: nn.Module, last: int) -> nn.Module:
     stem = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU())
     return nn.Sequential(stem, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(last, 5))
@@ -95,6 +131,8 @@ CASES: Mapping[str, tuple[Any, Tensor]] = {
         ),
         SERIES,
     ),
+    "concatenating": (Concatenating, IMAGE),
+    "written-out": (WrittenOut, torch.zeros(2, 6, dtype=torch.long)),
     "conv1d": (
         lambda: nn.Sequential(
             nn.Conv1d(4, 16, 3), nn.ReLU(), nn.Conv1d(16, 16, 2), nn.ReLU(), nn.Flatten(),
@@ -118,7 +156,7 @@ def test_any_module_is_wired_at_the_same_cost(name: str) -> None:
     assert budget.asked == count_flops(module, inputs).total
     assert 0 <= budget.difference < 0.12 * budget.asked
     assert all(value.equal(before[key]) for key, value in module.state_dict().items())
-    x = torch.randn_like(inputs)
+    x = torch.randn_like(inputs) if inputs.is_floating_point() else inputs
     y = rewired.module(x)
     assert y.shape == module(x).shape
     y.square().sum().backward()

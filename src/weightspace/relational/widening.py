@@ -59,6 +59,7 @@ def widening(module: nn.Module, shapes: AxisShapes, wired: list[Wirable]) -> Wid
     """
     sizes: Sizes = {axis.name: axis.size for axis in shapes.spec.axes}
     heads = _heads(module, shapes)
+    heads |= {axis: tie for axis, tie in _attended(shapes).items() if axis not in heads}
     bound = {feature for _, features in heads.values() for feature in features}
     same = _same(module, shapes)
     written = [stretch.axes[-1] for w in wired for stretch in w.target if stretch.axes]
@@ -89,6 +90,29 @@ def _heads(module: nn.Module, shapes: AxisShapes) -> dict[str, tuple[int, tuple[
         for axis in {axis for stretch in out for axis in stretch.axes}:
             known = found.get(axis, (1, ()))
             found[axis] = (max(known[0], part.num_heads), (*known[1], *sorted(features)))
+    return found
+
+
+def _attended(shapes: AxisShapes) -> dict[str, tuple[int, tuple[str, ...]]]:
+    """The same of attention written out: its code divides a width by the number of heads.
+
+    Such a projection is a matrix from a width to heads times features, as many as the width.
+    """
+    sizes = {axis.name: axis.size for axis in shapes.spec.axes}
+    within = {axis.name: axis.within for axis in shapes.spec.axes}
+    found: dict[str, tuple[int, tuple[str, ...]]] = {}
+    for name in shapes:
+        dimensions = shapes.dimensions(name)
+        if len(dimensions) != 2 or len(dimensions[1]) != 1 or len(dimensions[1][0].axes) != 1:
+            continue
+        axis = dimensions[1][0].axes[0]
+        for stretch in dimensions[0]:
+            if len(stretch.axes) != 2 or within[stretch.axes[1]] != stretch.axes[0]:
+                continue
+            heads, feature = stretch.axes
+            if sizes[axis] == sizes[heads] * sizes[feature]:
+                known = found.get(axis, (1, ()))[1]
+                found[axis] = (sizes[heads], tuple(dict.fromkeys((*known, feature))))
     return found
 
 
