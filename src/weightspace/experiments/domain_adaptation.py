@@ -52,7 +52,7 @@ def _plan(**changes: Any) -> dict[str, Any]:
         "hidden": [32, 32],
         "networks": 300,
         "updates": 1500,
-        "corruptions": {"inversion": 3, "contrast": 4, "gaussian_noise": 4},
+        "corruptions": {"brightness": 4, "contrast": 4, "inversion": 3, "gaussian_noise": 4},
         "target_images": 8000,
         "validation_images": 1000,
         "test_images": 2000,
@@ -98,7 +98,7 @@ class DomainAdaptation(Experiment):
     presets: ClassVar[Mapping[str, Preset]] = {
         "cpu": Preset(
             data="300 multilayer perceptrons 64-32-32-10 (210 to train on) trained on JPEG "
-            "CIFAR-10, grey, 8 x 8; three corruptions.",
+            "CIFAR-10, grey, 8 x 8; four corruptions.",
             time="an hour on two cores",
             settings=_plan(),
         ),
@@ -113,10 +113,10 @@ class DomainAdaptation(Experiment):
                 networks=2000,
                 updates=4000,
                 corruptions={
-                    "inversion": 3,
-                    "contrast": 4,
-                    "gaussian_noise": 4,
                     "brightness": 4,
+                    "contrast": 4,
+                    "inversion": 3,
+                    "gaussian_noise": 4,
                     "rotation": 3,
                     "blur": 4,
                 },

@@ -75,7 +75,7 @@ class Sines(Experiment):
     presets: ClassVar[Mapping[str, Preset]] = {
         "cpu": Preset(
             data="2,000 SIRENs 1-32-32-1 of waves, a and b even on (0, 10), 1,620 to train on.",
-            time="three quarters of an hour on two cores",
+            time="an hour and a quarter on two cores",
             settings=_plan(),
         ),
         "full": Preset(
