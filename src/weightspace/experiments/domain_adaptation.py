@@ -23,7 +23,7 @@ from weightspace.train import Budget, fit_task
 from weightspace.zoo import Zoo
 from weightspace.zoo.classifiers import Classifiers
 from weightspace.zoo.corruptions import Corruption
-from weightspace.zoo.pictures import as_values, evenly
+from weightspace.zoo.pictures import as_values, evenly, network_inputs
 from weightspace.zoo.recipe import make_zoo
 from weightspace.zoo.store_files import write_file
 
@@ -190,9 +190,9 @@ class _Images:
     def domain(self, part: str, corruption: Corruption | None) -> Domain:
         """The images of a part, corrupted or as they are."""
         images = as_values(self.arrays[part])
-        return Domain(
-            images if corruption is None else corruption(images), self.arrays[f"{part}_labels"]
-        )
+        if corruption is not None:
+            images = corruption(images)
+        return Domain(network_inputs(images), self.arrays[f"{part}_labels"])
 
 
 def _keep_images(recipe: Classifiers, plan: Mapping[str, Any], path: Path) -> None:

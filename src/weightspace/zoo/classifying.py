@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from weightspace.errors import ModelError
-from weightspace.zoo.pictures import Pictures, as_values
+from weightspace.zoo.pictures import Pictures, as_values, network_inputs
 
 Logits = Callable[[Mapping[str, Tensor], Tensor, bool], Tensor]
 """State, images ``[networks, batch, channels, height, width]`` and whether it is training, to
@@ -84,7 +84,7 @@ class ImageClassification:
         }
 
     def _training_images(self, chosen: Tensor) -> Tensor:
-        return as_values(self._pictures.train[chosen])
+        return network_inputs(as_values(self._pictures.train[chosen]))
 
     def _measured(
         self, state: Mapping[str, Tensor], parts: Sequence[Tensor], labels: Tensor

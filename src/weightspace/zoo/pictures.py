@@ -20,7 +20,7 @@ _LUMA = (0.299, 0.587, 0.114)
 
 @dataclass(frozen=True, eq=False)
 class Pictures:
-    """Training and test images as bytes; networks see them divided by 255.
+    """Training and test images as bytes; networks see them as :func:`network_inputs`.
 
     Args:
         name: of the set.
@@ -60,10 +60,10 @@ class Pictures:
             count: how many; all where there are fewer.
 
         Returns:
-            Images as values in [0, 1], and labels.
+            Images as networks see them, and labels.
         """
         chosen = evenly(len(self.test), count)
-        return as_values(self.test[chosen]), self.test_labels[chosen]
+        return network_inputs(as_values(self.test[chosen])), self.test_labels[chosen]
 
 
 @dataclass(frozen=True)
@@ -123,12 +123,21 @@ def pictures_of(images: ImageSet, *, grey: bool = False, side: int = 0) -> Pictu
 
 
 def as_values(pictures: UInt8[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """The values in [0, 1] that networks see.
+    """The values in [0, 1] of images kept as bytes.
 
     >>> as_values(torch.tensor([0, 255], dtype=torch.uint8))
     tensor([0., 1.])
     """
     return pictures.to(torch.float32).div_(255)
+
+
+def network_inputs(values: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """The values in [-1, 1] that classifiers see: centred, they learn faster.
+
+    >>> network_inputs(torch.tensor([0.0, 0.5, 1.0]))
+    tensor([-1.,  0.,  1.])
+    """
+    return values * 2 - 1
 
 
 def evenly(available: int, wanted: int) -> Int[Tensor, " chosen"]:
