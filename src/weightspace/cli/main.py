@@ -14,10 +14,11 @@ from weightspace import __version__
 from weightspace.cli.align import align
 from weightspace.cli.demo import demo
 from weightspace.cli.inspect import inspect
-from weightspace.cli.merge import merge
+from weightspace.cli.merge import merge as merge_networks
 from weightspace.cli.models import models
 from weightspace.cli.predict import predict
 from weightspace.cli.relational import analyse
+from weightspace.cli.relational_sweep import sweep
 from weightspace.cli.render import render
 from weightspace.cli.reproduce import reproduce
 from weightspace.cli.train import train
@@ -45,6 +46,7 @@ def app() -> SubcommandApp:
     zoo.command(info)
     zoo.command(verify)
     relational = SubcommandApp()
+    relational.command(sweep)
     relational.command(analyse)
     commands = SubcommandApp()
     commands.command(demo)
@@ -55,7 +57,7 @@ def app() -> SubcommandApp:
     commands.command(models)
     commands.command(inspect)
     commands.command(align)
-    commands.command(merge)
+    commands.command(name="merge")(merge_networks)
     commands.command(render)
     commands.command(reproduce)
     return commands

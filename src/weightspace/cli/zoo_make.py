@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
+from weightspace.cli.engines import EngineName, make_engine
 from weightspace.cli.models import parse_options
 from weightspace.cli.output import say, show_table, write_json
 from weightspace.errors import ModelError
 
 if TYPE_CHECKING:
-    from weightspace.zoo import Engine, Zoo
+    from weightspace.zoo import Zoo
     from weightspace.zoo.recipes import RecipeOption
-
-EngineName = Literal["local", "ray"]
 
 
 def make(
@@ -59,7 +58,7 @@ def make(
     chosen = make_recipe(recipe, {**parse_options(option), "seed": seed})
     folder = out or Path(recipe)
     start = time.perf_counter()
-    zoo = make_zoo(chosen, folder, engine=_engine(engine, workers))
+    zoo = make_zoo(chosen, folder, engine=make_engine(engine, workers))
     seconds = time.perf_counter() - start
     measures = _measures(zoo)
     say(f"{zoo} in {folder}, {seconds:.1f} s")
@@ -118,16 +117,6 @@ def _described(recipe: str) -> dict[str, Any]:
 
     options = {option.name: option.default for option in _options(recipe)}
     return {"name": recipe, "summary": recipe_summary(recipe), "options": options}
-
-
-def _engine(name: EngineName, workers: int) -> Engine:
-    if name == "local":
-        from weightspace.zoo.recipe import LocalPool
-
-        return LocalPool(workers)
-    from weightspace.zoo.ray_engine import RayEngine
-
-    return RayEngine(workers)
 
 
 def _measures(zoo: Zoo) -> dict[str, dict[str, float]]:

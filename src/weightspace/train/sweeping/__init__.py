@@ -10,7 +10,7 @@ from weightspace.train.sweeping.networks import (
 from weightspace.train.sweeping.sources import read_graphs
 from weightspace.train.sweeping.sweep import Sweep, SweepSummary, run_sweep
 from weightspace.train.sweeping.training import Training
-from weightspace.train.sweeping.wired import CONTROLS, Wired, controls
+from weightspace.train.sweeping.wired import CONTROLS, Wired, controls, wirings
 
 __all__ = [
     "CONTROLS",
@@ -27,4 +27,5 @@ __all__ = [
     "read_graphs",
     "run_sweep",
     "sweep_data",
+    "wirings",
 ]
