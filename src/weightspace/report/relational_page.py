@@ -103,12 +103,25 @@ def _overview_section(analysis: Analysis) -> Section:
         "by the number that is shown and so flatters itself; held out, it is picked on some "
         "seeds and measured on the others. Surely better: found so by a test of every graph "
         "with the share of false discoveries kept below "
-        f"{100 * analysis.alpha:g} %."
+        f"{100 * analysis.alpha:g} %." + _stopped_words(analysis)
     )
     details = element(
         "details", element("summary", "Best graphs of each network"), best_table(analysis)
     )
     return Section("results", "Results", [note, overview_table(analysis), details])
+
+
+def _stopped_words(analysis: Analysis) -> str:
+    """What halving did to a study."""
+    stopped = {name: own.runs.stopped for name, own in analysis.networks.items()}
+    listed = ", ".join(f"{number} of {name}" for name, number in stopped.items() if number)
+    if not listed:
+        return ""
+    return (
+        f" Halving stopped some graphs early ({listed}): they are left out. The graphs that are "
+        "left were selected for low errors, so averages, shapes and the share of graphs better "
+        "than the complete graph flatter them."
+    )
 
 
 def _method_section(analysis: Analysis) -> Section:

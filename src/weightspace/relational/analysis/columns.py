@@ -28,12 +28,20 @@ COLUMNS = {
 }
 """What every table of runs has: a row for each run, or for each of its epochs."""
 
-OPTIONAL = {"epoch": "number", "nodes": "number", "kind": "text", "control_of": "text"}
+OPTIONAL = {
+    "epoch": "number",
+    "nodes": "number",
+    "kind": "text",
+    "control_of": "text",
+    "epochs": "number",
+    "stop": "number",
+}
 """What it may have besides.
 
 ``kind`` is ``sweep`` (the graphs of the study), ``complete``, or the name of a control, whose
 ``control_of`` may name a graph of the sweep. Without it, graphs with clustering and path length
-1 are complete and all others of the sweep.
+1 are complete and all others of the sweep. ``stop`` is the epoch that a run was stopped at, by
+halving before the ``epochs`` of a whole training.
 """
 
 

@@ -46,6 +46,7 @@ def _network(analysis: Analysis, name: str) -> dict[str, Any]:
         "graphs": len(own.runs.graphs),
         "seeds": own.runs.seeds,
         "missing_runs": int((~np.isfinite(own.runs.errors)).sum()),
+        "stopped_graphs": own.runs.stopped,
         "average": own.average,
         "best": plain(own.best[0]) | {"next": own.best[1:]},
         "complete": own.complete,

@@ -77,6 +77,8 @@ def _network(name: str, columns: Columns, source: Path | str) -> NetworkRuns:
         )
     sweep = _rows(columns, columns["kind"] == SWEEP)
     graphs, errors, epochs = _finished(*_errors(sweep, name, source), name, source)
+    stopped = _stopped(sweep) - {*graphs}
+    _tell_left_out(name, len({*sweep["graph"].tolist()}), len(graphs), len(stopped))
     first = {graph: i for i, graph in reversed([*enumerate(sweep["graph"].tolist())])}
     chosen = [first[graph] for graph in graphs]
     complete = np.empty(0)
@@ -97,6 +99,7 @@ def _network(name: str, columns: Columns, source: Path | str) -> NetworkRuns:
             for kind in kinds
             if kind not in {SWEEP, COMPLETE}
         },
+        len(stopped),
     )
 
 
@@ -107,7 +110,7 @@ def _finished(
     name: str,
     source: Path | str,
 ) -> tuple[list[str], Float[Array, "epochs finished seeds"], tuple[int, ...]]:
-    """Leave out graphs none of whose runs came to the end, with a warning."""
+    """Leave out graphs none of whose runs came to the end."""
     ended = np.isfinite(errors[-1]).any(1)
     if not ended.any():
         raise FileError(
@@ -115,15 +118,34 @@ def _finished(
             expected="at least one run with an error at the end of training",
             found="none",
         )
-    if not ended.all():
+    kept = [graph for graph, own in zip(graphs, ended, strict=True) if own]
+    return kept, errors[:, ended], epochs
+
+
+def _tell_left_out(name: str, graphs: int, kept: int, stopped: int) -> None:
+    """Warn of graphs that failed, and of those that halving stopped."""
+    if failed := graphs - kept - stopped:
         logger.warning(
             "%s: %d of %d graphs are left out: none of their runs has an error at the end",
             name,
-            int((~ended).sum()),
-            len(graphs),
+            failed,
+            graphs,
         )
-    kept = [graph for graph, own in zip(graphs, ended, strict=True) if own]
-    return kept, errors[:, ended], epochs
+    if stopped:
+        logger.warning(
+            "%s: halving stopped %d of %d graphs early; those left were selected for low errors",
+            name,
+            stopped,
+            graphs,
+        )
+
+
+def _stopped(columns: Columns) -> set[str]:
+    """Graphs all of whose runs were stopped before the end."""
+    if "stop" not in columns or "epochs" not in columns:
+        return set()
+    whole = columns["stop"] >= columns["epochs"]
+    return {*columns["graph"].tolist()} - {*columns["graph"][whole].tolist()}
 
 
 def _control(columns: Columns, name: str, source: Path | str) -> ControlRuns:

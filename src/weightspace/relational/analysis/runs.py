@@ -55,6 +55,8 @@ class NetworkRuns:
         complete: errors of the complete graph, the ordinary network; may be empty.
         by_epoch: errors while training, where they were kept.
         controls: other wirings, by kind.
+        stopped: how many more graphs were stopped early, for they were worse; those here were
+            selected.
 
     Raises:
         DataError: lengths differ, or a graph has no run.
@@ -69,6 +71,7 @@ class NetworkRuns:
     complete: Float[Array, "runs"] = field(default_factory=lambda: np.empty(0))
     by_epoch: EpochRuns | None = None
     controls: Mapping[str, ControlRuns] = field(default_factory=dict)
+    stopped: int = 0
 
     def __post_init__(self) -> None:
         count = len(self.graphs)
