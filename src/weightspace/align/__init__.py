@@ -12,10 +12,18 @@ from weightspace.align.merging import (
     repair_statistics,
 )
 from weightspace.align.pruning import Pruned, keep_neurons, prune, weight_norms
+from weightspace.align.redundancy import (
+    Dead,
+    Duplicates,
+    dead_neurons,
+    duplicate_neurons,
+)
 
 __all__ = [
     "Alignment",
     "Average",
+    "Dead",
+    "Duplicates",
     "Frame",
     "Merge",
     "Path",
@@ -24,6 +32,8 @@ __all__ = [
     "TaskArithmetic",
     "align_activations",
     "align_weights",
+    "dead_neurons",
+    "duplicate_neurons",
     "keep_neurons",
     "loss_path",
     "merge_states",
