@@ -22,6 +22,7 @@ LAYERS = [
     "relational",
     "zoo",
     "align",
+    "find",
     "tasks",
     "train",
     "report",
