@@ -78,7 +78,8 @@ class Problem:
         """Visit the axes in random order, for the networks that still change."""
         active = torch.arange(self.batch)
         while len(active):
-            terms = [term.rows(active) for term in self.terms]
+            everyone = len(active) == self.batch
+            terms = self.terms if everyone else [term.rows(active) for term in self.terms]
             part = Problem(terms, self.tree, len(active), self.seed)
             part.known, part.generator = self.known, self.generator
             part.permutations = {n: p[active] for n, p in self.permutations.items()}
@@ -121,20 +122,24 @@ class Problem:
 
     def _best(self, axis: str) -> Permutations:
         """The best permutation of an axis and of what is in it, all others kept."""
-        freed = [t.freed(i, self.permutations, self.tree) for t, i in self._places(axis)]
         inner = self.tree.inside(axis)
         if not inner.sizes:
-            return {axis: _assignments(self._profits(axis, freed))}
+            return {axis: _assignments(self._profits(axis))}
+        freed = [t.freed(i, self.permutations, self.tree) for t, i in self._places(axis)]
         if not self.tree.permutes[axis]:
             return self._each(axis, freed, inner)
         return self._pairs(axis, freed, inner)
 
-    def _profits(self, axis: str, freed: list[Term]) -> Float[Tensor, "batch n n"]:
+    def _profits(self, axis: str) -> Float[Tensor, "batch n n"]:
+        """The inner products of all pairs of an axis's elements, a term at a time."""
         size = self.tree.sizes[axis]
         total = torch.zeros(self.batch, size, size, dtype=torch.float64)
-        for term in freed:
-            fixed, moving = (x.reshape(len(x), size, -1) for x in (term.fixed, term.moving))
-            total = total + fixed @ moving.transpose(1, 2)
+        for term, place in self._places(axis):
+            freed = term.freed(place, self.permutations, self.tree)
+            fixed, moving = (
+                x.reshape(len(x), size, -1).double() for x in (freed.fixed, freed.moving)
+            )
+            total += fixed @ moving.transpose(1, 2)
         return total
 
     def _each(self, axis: str, freed: list[Term], inner: Tree) -> Permutations:

@@ -47,12 +47,12 @@ def canonical_flips(
     spec: GraphSpec, stacked: dict[str, Tensor]
 ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """The tensors of :func:`canonical_signs`, and the signs that they were multiplied by."""
-    if not _has_two_sides(spec):
+    flips = [rescaling for rescaling in spec.rescalings if rescaling.kind == "sign"]
+    if not flips or not _has_two_sides(spec):
         return settled_factors(spec, stacked, "sign")
     result = {name: tensor.clone() for name, tensor in stacked.items()}
     applied = {name: torch.ones_like(tensor) for name, tensor in stacked.items()}
     fed = _fed_by_inputs(spec)
-    flips = [rescaling for rescaling in spec.rescalings if rescaling.kind == "sign"]
     first = [rescaling for rescaling in flips if rescaling.axis in fed]
     then = [rescaling for rescaling in flips if rescaling.axis not in fed]
     for rescaling in [*first, *reversed(then)]:

@@ -176,7 +176,8 @@ def _pairs(spec: GraphSpec, fixed: State, stacked: State) -> list[Term]:
     for name, pieces in pieces_of(spec).items():
         if spec.parameter(name).buffer:
             continue
-        tensors = [state[name].detach().double().cpu().contiguous() for state in (fixed, stacked)]
+        # In their own type: copies of all tensors would be most of the memory.
+        tensors = [state[name].detach().cpu().contiguous() for state in (fixed, stacked)]
         for what, tensor in zip(("fixed", "moving"), tensors, strict=True):
             if not bool(torch.isfinite(tensor).all()):
                 raise StateError(

@@ -90,8 +90,8 @@ class Term:
 
     def product(self, permutations: Permutations, tree: Tree) -> Float[Tensor, " batch"]:
         """The inner products of the fixed network with the permuted ones."""
-        moved = self._permuted(self.axes, permutations, tree).flatten(1)
-        fixed = self.fixed.flatten(1)
+        moved = self._permuted(self.axes, permutations, tree).flatten(1).double()
+        fixed = self.fixed.flatten(1).double()
         if len(fixed) == 1:
             return moved @ fixed[0]
         return torch.bmm(fixed.unsqueeze(1), moved.unsqueeze(2)).flatten()
