@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import glob
 import json
-import logging
 import os
 import time
 from collections.abc import Iterable, Iterator
@@ -47,8 +47,6 @@ _COLUMNS = {
     "seconds": "double",
     "data": "string",
 }
-
-logger = logging.getLogger(__name__)
 
 
 class RunKey(NamedTuple):
@@ -198,6 +196,8 @@ def only_writer(path: Path) -> Iterator[None]:
                 found="one at work",
                 hint="Wait until it ends, or choose another file.",
             ) from error
+        for left in path.parent.glob(f".{glob.escape(path.name)}.[0-9]*"):
+            left.unlink(missing_ok=True)  # of a writer that was killed
         try:
             yield
         finally:
