@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from weightspace.nn.first_derivative import first_derivative
 from weightspace.relational.grouping import Part, Side, make_side
 from weightspace.relational.wiring import Wiring
 
@@ -94,7 +94,7 @@ class _GroupedProduct(torch.autograd.Function):
         return plan.outputs.restored(y)
 
     @staticmethod
-    @once_differentiable
+    @first_derivative
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
         plan: GroupedLinear = ctx.plan

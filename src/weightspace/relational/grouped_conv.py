@@ -10,8 +10,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from weightspace.nn.first_derivative import first_derivative
 from weightspace.relational.execution import (
     AUTO,
     MASKED,
@@ -79,7 +79,7 @@ class _GroupedConvolution(torch.autograd.Function):
         return y if back is None else y.index_select(1, back.to(x.device))
 
     @staticmethod
-    @once_differentiable
+    @first_derivative
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
         plan: GroupedLinear = ctx.plan

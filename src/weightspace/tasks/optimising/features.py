@@ -71,7 +71,8 @@ def channels(parameters: Stacked, gradients: Stacked, memory: Memory) -> list[di
 
     The features of Metz et al. 2020 without those of factored moments: value, gradient and
     momenta, each divided by its root mean square over the network's tensor; gradient and momenta
-    divided by the root of the second moment; the inverse of that root. All are functions of one
+    divided by the root of the second moment; the inverse of that root. Each is then compressed by
+    ``asinh``, as single values can be many times their tensor's size. All are functions of one
     parameter and of sums over its tensor, so a permutation of neurons permutes them.
 
     Args:
@@ -86,7 +87,9 @@ def channels(parameters: Stacked, gradients: Stacked, memory: Memory) -> list[di
         {name: each[name] / (deviation[name] + EPSILON) for name in each}
         for each in (gradients, *momenta)
     ]
-    return [*scaled, *whitened, _by_size({n: 1 / (d + EPSILON) for n, d in deviation.items()})]
+    inverse = _by_size({name: 1 / (d + EPSILON) for name, d in deviation.items()})
+    every = [*scaled, *whitened, inverse]
+    return [{name: torch.asinh(values) for name, values in each.items()} for each in every]
 
 
 CHANNELS = 2 * (1 + len(DECAYS)) + 2

@@ -23,6 +23,8 @@ from weightspace.tasks.optimising.features import (
 )
 
 STEP_SIZE, GAIN = 0.01, 0.1
+RANGE = 2.0
+"""Of the log-magnitude."""
 
 
 class OptimiserNetwork(nn.Module):
@@ -34,10 +36,11 @@ class OptimiserNetwork(nn.Module):
     kernels; NG-GNN layers; then for each parameter a direction ``d`` and a log-magnitude ``m``
     from its own features and the states around it:
 
-        update = -step_size * exp(gain * m) * (a + gain * d)
+        update = -step_size * exp(r tanh(gain * m / r)) * (a + tanh(gain * d))
 
-    with Adam's direction ``a``, so that an untrained optimiser is Adam. Nothing depends on the
-    sizes of layers: it can be applied to wider and deeper networks than it was trained on.
+    with Adam's direction ``a``, so that an untrained optimiser is Adam, and with bounds, so that no
+    update is larger than several times Adam's. Nothing depends on the sizes of layers: it can be
+    applied to wider and deeper networks than it was trained on.
     Equivariant: permuted neurons get permuted updates.
 
     Args:
@@ -139,8 +142,9 @@ class OptimiserNetwork(nn.Module):
         adam, updates = memory.direction(), {}
         for name in gradients:
             if name in held:
-                towards = adam[name] + GAIN * direction[name]
-                updates[name] = -STEP_SIZE * torch.exp(GAIN * magnitude[name]) * towards
+                towards = adam[name] + torch.tanh(GAIN * direction[name])
+                log_size = RANGE * torch.tanh(GAIN * magnitude[name] / RANGE)
+                updates[name] = -STEP_SIZE * torch.exp(log_size) * towards
             else:
                 updates[name] = -STEP_SIZE * adam[name]
         return updates
