@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from weightspace.graph.normalisation import Normalisation
 
 State = Mapping[str, Tensor]
+"""A network's tensors by name; stacked ones have a leading dimension of networks."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -64,6 +64,7 @@ MODELS: dict[str, Entry] = {
     "inr2vec": Entry(Inr2Vec, {}, "MLP on rows of weights, the largest of each feature"),
     "neuron-transformer": Entry(NeuronTransformer, {}, "attention among neurons with places"),
 }
+"""All models by name."""
 
 
 def make_model(

@@ -19,6 +19,7 @@ from weightspace.zoo.store_manifest import json_lines
 FORMATS: Mapping[str, type[Format]] = {
     kind.name: kind for kind in (Safetensors, Npz, Torch, Csv, Hub)
 }
+"""The forms by name."""
 PROGRESS = ".export.json"
 
 
