@@ -53,7 +53,7 @@ class Experiment(ABC):
     published: ClassVar[Mapping[str, str]]
     """The published value of each method that has one, as text."""
     presets: ClassVar[Mapping[str, Preset]]
-    """``cpu``: two cores in under two hours; ``full``: the paper's size, for a GPU."""
+    """``cpu``: two cores in under two hours; ``full``: the paper's size, for a GPU; or others."""
 
     @abstractmethod
     def methods(self, preset: Preset) -> Sequence[str]:

@@ -226,6 +226,16 @@ class MnistInrs(InrClassification):
             time="under two hours on two cores",
             settings=_plan((32, 32), steps=200, train_images=8571, test_images=1429, epochs=4),
         ),
+        "large": Preset(
+            data="All of MNIST (55,000, 5,000 and 10,000 images), SIRENs 2-32-32-1, one each, "
+            "fitted in 100 steps.",
+            time="hours on two cores for each of the larger models; take some with --method",
+            settings={
+                **_plan((32, 32), steps=100, train_images=None, test_images=None, epochs=5),
+                "validation": 5 / 60,
+            },
+            seeds=(0,),
+        ),
         "full": Preset(
             data="All of MNIST (55,000, 5,000 and 10,000 images), SIRENs 2-32-32-1, one each.",
             time="days on a GPU; single methods with --methods",
