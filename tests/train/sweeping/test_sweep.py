@@ -59,9 +59,10 @@ def test_more_can_be_added_and_what_is_there_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_killed_and_resumed_it_is_the_same(tmp_path: Path) -> None:
-    # In a process of its own, for it forks.
-    command = [sys.executable, "-m", "tests.train.sweeping.killing", str(tmp_path)]
+@pytest.mark.parametrize("script", ["killing", "engines"])
+def test_killed_and_on_other_engines_it_is_the_same(script: str, tmp_path: Path) -> None:
+    # In a process of its own, for it forks, and Ray leaves threads and settings behind.
+    command = [sys.executable, "-m", f"tests.train.sweeping.{script}", str(tmp_path)]
     ended = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300
     )
