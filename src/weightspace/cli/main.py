@@ -13,6 +13,7 @@ from tyro.extras import SubcommandApp
 from weightspace import __version__
 from weightspace.cli.align import align
 from weightspace.cli.demo import demo
+from weightspace.cli.find import embed, lineage, search
 from weightspace.cli.inspect import inspect
 from weightspace.cli.merge import merge as merge_networks
 from weightspace.cli.models import models
@@ -22,6 +23,7 @@ from weightspace.cli.relational_sweep import sweep
 from weightspace.cli.render import render
 from weightspace.cli.reproduce import reproduce
 from weightspace.cli.train import train
+from weightspace.cli.view import view
 from weightspace.cli.zoo import fit_inrs, info, verify
 from weightspace.cli.zoo_change import export, merge, split
 from weightspace.cli.zoo_import import import_folder
@@ -56,8 +58,12 @@ def app() -> SubcommandApp:
     commands.command(predict)
     commands.command(models)
     commands.command(inspect)
+    commands.command(view)
     commands.command(align)
     commands.command(name="merge")(merge_networks)
+    commands.command(embed)
+    commands.command(search)
+    commands.command(lineage)
     commands.command(render)
     commands.command(reproduce)
     return commands

@@ -219,8 +219,7 @@ def _note(found: Comparison, one: Network, verdict: Kind) -> str:
     if verdict in {"unrelated", "unlike"}:
         return ""
     if found.assumed:
-        law = "ReLU or the like" if "scale" in found.rescaled else "odd, such as tanh"
-        return f"if its unknown activations are {law}"
+        return f"if activations are like {'ReLU' if 'scale' in found.rescaled else 'tanh'}"
     if one.spec is None:
-        return "by names and shapes: the structure is not known, neurons were not reordered"
-    return "" if found.shared == 1.0 else f"{found.shared:.0%} of the values are shared"
+        return "structure not known: not reordered"
+    return "" if found.shared == 1.0 else f"shares {found.shared:.0%} of the values"

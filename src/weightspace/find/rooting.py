@@ -19,6 +19,8 @@ CLEAR = 0.1
 Measured on fine-tunes of small networks (docs/find.md): where it was at least this, the
 network with the higher peak was the fine-tune in all cases, and so it was in all steps from an
 initialisation to a trained network. Below it says little."""
+COPIES = 1e-5
+"""The distance of copies, of which none is older for all that can be known."""
 _PROOF, _PEAK = 100.0, 1.0
 
 
@@ -111,4 +113,5 @@ def _reason(link: Link, child: int, family: int) -> Reason:
         return "proved"
     if evidence >= _PEAK:
         return "peaks"
-    return "centre" if evidence == 0 and family > 2 else "undecided"
+    told = evidence == 0 and family > 2 and link.distance > COPIES
+    return "centre" if told else "undecided"
