@@ -18,6 +18,7 @@ from weightspace.align.redundancy import (
     dead_neurons,
     duplicate_neurons,
 )
+from weightspace.align.removal import remove_redundant
 
 __all__ = [
     "Alignment",
@@ -38,6 +39,7 @@ __all__ = [
     "loss_path",
     "merge_states",
     "prune",
+    "remove_redundant",
     "repair_statistics",
     "weight_norms",
 ]

@@ -66,14 +66,14 @@ class NamedModule(Architecture):
         from weightspace.cli.modules import example_tensors, import_module
         from weightspace.importers import module_spec
 
-        self._module, self._inputs = import_module(name), example_tensors(inputs)
-        self.spec = module_spec(self._module, self._inputs)
+        self._module, self.inputs = import_module(name), example_tensors(inputs)
+        self.spec = module_spec(self._module, self.inputs)
 
     def read(self, path: Path) -> dict[str, Tensor]:
         """See :class:`Architecture`."""
         from weightspace.importers import from_checkpoint
 
-        graph = from_checkpoint(path, module=self._module, example_inputs=self._inputs)
+        graph = from_checkpoint(path, module=self._module, example_inputs=self.inputs)
         return graph.state_dict()
 
     def run(self, state: State, inputs: Tensor) -> Tensor:
@@ -88,7 +88,7 @@ class NamedModule(Architecture):
 
     def shaped(self, inputs: Tensor) -> Tensor:
         """See :class:`Architecture`."""
-        wanted = tuple(self._inputs[0].shape[1:])
+        wanted = tuple(self.inputs[0].shape[1:])
         if inputs.ndim == 4 and len(wanted) == 3:
             inputs = inputs.movedim(-1, 1)
         try:
@@ -104,7 +104,7 @@ class NamedModule(Architecture):
         """See :class:`Architecture`."""
         import torch
 
-        like, generator = self._inputs[0], torch.Generator().manual_seed(0)
+        like, generator = self.inputs[0], torch.Generator().manual_seed(0)
         shape = (count, *like.shape[1:])
         if like.is_floating_point():
             return torch.randn(shape, generator=generator)

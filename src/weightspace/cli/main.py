@@ -13,11 +13,13 @@ from tyro.extras import SubcommandApp
 from weightspace import __version__
 from weightspace.cli.align import align
 from weightspace.cli.demo import demo
+from weightspace.cli.diff import diff
 from weightspace.cli.find import embed, lineage, search
 from weightspace.cli.inspect import inspect
 from weightspace.cli.merge import merge as merge_networks
 from weightspace.cli.models import models
 from weightspace.cli.predict import predict
+from weightspace.cli.prune import prune
 from weightspace.cli.relational import analyse
 from weightspace.cli.relational_sweep import sweep
 from weightspace.cli.render import render
@@ -59,8 +61,10 @@ def app() -> SubcommandApp:
     commands.command(models)
     commands.command(inspect)
     commands.command(view)
+    commands.command(diff)
     commands.command(align)
     commands.command(name="merge")(merge_networks)
+    commands.command(prune)
     commands.command(embed)
     commands.command(search)
     commands.command(lineage)
