@@ -15,6 +15,7 @@ from torch.nn.functional import cross_entropy
 from weightspace.errors import require_between
 from weightspace.relational.execution import MASKED, fixed_plan
 from weightspace.train.sweeping.data import Part, SweepData
+from weightspace.train.sweeping.plans import settle_plans
 
 _EVALUATED = 1000  # images at a time
 
@@ -95,6 +96,8 @@ def train_network(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         module = make().to(training.device).train()
+    if not training.fastest and training.device == "cpu":
+        settle_plans(module, training.batch)
     parts = data.tensors(training.device)
     with _plan(training):
         return [*_epochs(module, parts, training, seed, measured)]
