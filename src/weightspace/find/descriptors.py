@@ -64,7 +64,7 @@ def _whole(network: Network, layers: list[Layer], diagonals: list[Tensor]) -> np
     values = sum(t.numel() for t in network.state.values() if t.is_floating_point())
     rows = [float(layer.weights.shape[0] * layer.weights.shape[1]) for layer in layers] or [1.0]
     first = float(layers[0].weights.shape[2]) if layers else 1.0
-    scales = torch.cat(diagonals) if diagonals else torch.zeros(0, dtype=torch.float64)
+    scales = torch.cat(diagonals).abs() if diagonals else torch.zeros(0, dtype=torch.float64)
     numbers = [
         values, len(layers), np.mean(rows), np.max(rows), first, rows[-1],
     ]  # fmt: skip

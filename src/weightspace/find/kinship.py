@@ -26,17 +26,17 @@ KINDS: tuple[Kind, ...] = (
 )  # fmt: skip
 """From the nearest to the farthest; ``unlike`` networks have no layer of one shape."""
 
-FINE_TUNED = 0.75
-"""The similarity, after alignment, from which on a network counts as fine-tuned from another.
+FINE_TUNED = 0.7
+"""The similarity from which on kin counts as fine-tuned one from the other."""
+RELATED = 0.4
+"""The part of the similarity beyond chance, after alignment, from which on networks are kin.
 
 Measured (docs/find.md): networks trained from different seeds on the same data reach at most
-0.6 after alignment, fine-tunes with a twentieth to all of the first training's effort
-0.8 to 1."""
-RELATED = 0.65
-"""The similarity after alignment from which on networks are related."""
-ORDERED = 0.3
-"""The similarity *without* alignment from which on networks are related: independent ones have
-their neurons in unrelated orders, and stay near 0."""
+0.2 (0.3 where there are four inputs and two outputs), fine-tunes that were reordered and
+rescaled 0.5 and more."""
+ORDERED = 0.2
+"""The same for networks whose neurons are in the same order as they are: there, independent
+ones stay near 0."""
 DEVIATIONS = 6.0
 """And how many standard deviations of independent weights it must be, ``1 / sqrt(values)``."""
 EXACT = 1e-5
@@ -136,7 +136,7 @@ def kinship(
     found = compare(one, other, exactly=near) if same else compare_shared(one, other)
     if found is None:
         return Kinship("unlike", 1.0, 0.0, 0.0)
-    verdict = _verdict(found, known, near=near and same)
+    verdict = _verdict(found, known)
     derived = _derived(known) if verdict in {"quantised", "pruned"} else ""
     gap = math.sqrt(found.shared * found.distance**2 + 1 - found.shared)
     return Kinship(
@@ -170,11 +170,11 @@ def _peak(matrix: Tensor) -> float:
     return math.log(float(values.abs().max() / values.square().mean().sqrt()))
 
 
-def _verdict(found: Comparison, features: tuple[Features, Features], *, near: bool) -> Kind:
+def _verdict(found: Comparison, features: tuple[Features, Features]) -> Kind:
     whole = found.shared == 1.0
     if found.shared < LEAST_SHARED:
         return "unlike"
-    if whole and found.distance <= EXACT:
+    if whole and max(found.distance, found.vector_gap) <= EXACT:
         return "permuted copy"
     coarse, fine = sorted((f.rounding for f in features), key=lambda r: -r.coarseness)
     if whole and coarse.coarseness > fine.coarseness:
@@ -185,23 +185,19 @@ def _verdict(found: Comparison, features: tuple[Features, Features], *, near: bo
             return "quantised"
     if abs(features[0].zeros - features[1].zeros) > 0.05 and _agree_on_the_rest(found):
         return "pruned"
-    if found.similarity >= FINE_TUNED:
-        return "fine-tune"
-    values = sum(t.numel() for t in found.one)
-    ordered = found.as_it_is >= max(ORDERED, DEVIATIONS / math.sqrt(values))
-    return "related" if ordered or found.similarity >= RELATED else "unrelated"
+    values = sum(tensor.numel() for tensor in found.one)
+    least = RELATED if found.moved else max(ORDERED, DEVIATIONS / math.sqrt(max(values, 1)))
+    if found.beyond_chance < least:
+        return "unrelated"
+    return "fine-tune" if found.similarity >= FINE_TUNED else "related"
 
 
 def _agree_on_the_rest(found: Comparison) -> bool:
     """Whether two networks are alike where neither is zero."""
-    inner, squares = 0.0, [0.0, 0.0]
-    for one, other in zip(found.one, found.other, strict=True):
-        both = (one != 0) & (other != 0)
-        kept = one[both].double(), other[both].double()
-        inner += float((kept[0] * kept[1]).sum())
-        squares = [total + float(t.square().sum()) for total, t in zip(squares, kept, strict=True)]
-    product = math.sqrt(squares[0] * squares[1])
-    return product > 0 and inner / product >= PRUNED
+    masks = [(o != 0) & (t != 0) for o, t in zip(found.one, found.other, strict=True)]
+    one = tuple(tensor * mask for tensor, mask in zip(found.one, masks, strict=True))
+    other = tuple(tensor * mask for tensor, mask in zip(found.other, masks, strict=True))
+    return Comparison(one, other).similarity >= PRUNED
 
 
 PRUNED = 0.9

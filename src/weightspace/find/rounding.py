@@ -63,13 +63,15 @@ def rounding_of(network: Network) -> Rounding:
 
 
 def _relative(steps: Iterable[Tensor | None], matrices: list[Tensor]) -> float:
-    """Uniform rounding has the variance step^2 / 12."""
-    error = size = 0.0
+    """Uniform rounding has the variance step^2 / 12; the mean over the values of all matrices."""
+    error = values = 0.0
     for step, matrix in zip(steps, matrices, strict=True):
         assert step is not None
-        error += float((step.double().square() / 12).expand_as(matrix).sum())
-        size += float(matrix.double().square().sum())
-    return math.sqrt(error / size) if size else 0.0
+        square = float(matrix.double().square().mean())
+        if square:
+            error += matrix.numel() * float((step.double().square() / 12).mean()) / square
+        values += matrix.numel()
+    return math.sqrt(error / values)
 
 
 def _step(matrix: Tensor) -> Tensor | None:

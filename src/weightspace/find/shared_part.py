@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import torch
 
-from weightspace.find.comparing import CLOSE, Comparison, matrices_of
+from weightspace.find.comparing import CERTAIN, SLIGHT, Comparison, matrices_of, scrambled_state
 from weightspace.find.network import Network
 from weightspace.graph import Term, match_pairs
 from weightspace.graph.layout import piece_grid
@@ -35,12 +35,14 @@ def compare_shared(one: Network, other: Network) -> Comparison | None:
     if not found.one:
         return None
     found = replace(found, as_it_is=found.similarity)
-    if found.similarity >= CLOSE or one.spec is None or other.spec is None:
+    if found.similarity >= CERTAIN or one.spec is None or other.spec is None:
         return found
+    scrambled = scrambled_state(one.spec, moving)
+    best, by_chance = found, matrices_of(one.state, scrambled, names)
     moved = _reordered(one, moving, part)
-    if moved is not None and moved.similarity > found.similarity + 1e-6:
-        return replace(moved, as_it_is=found.similarity)
-    return found
+    if moved is not None and moved.similarity > found.similarity + SLIGHT:
+        best, by_chance = moved, _reordered(one, scrambled, part) or by_chance
+    return replace(best, as_it_is=found.similarity, by_chance=max(by_chance.similarity, 0.0))
 
 
 def _correspondences(one: Network, other: Network) -> Iterable[Pairs]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from functools import lru_cache
 
@@ -21,9 +22,10 @@ def sketch(network: Network) -> Float[np.ndarray, " width"]:
     """Project all matrices to one short vector, of norm one.
 
     Values get random signs and are summed in 256 buckets (Charikar et al. 2002), so that the
-    inner product of two sketches is the cosine of the angle between the networks *in the order
-    that their neurons are in*, up to ``1 / sqrt(256)``. Matrices of one shape are projected
-    alike in every network: networks that share layers are near, whatever else they have.
+    inner product of two sketches is the similarity of the networks *in the order that their
+    neurons are in*, up to ``1 / sqrt(256)``. Matrices count by their number of values, and those
+    of one shape are projected alike in every network: networks that share layers are near,
+    whatever else they have.
 
     Most fine-tunes keep the order of neurons. This finds them among thousands; descriptors find
     the networks that were reordered.
@@ -36,7 +38,8 @@ def sketch(network: Network) -> Float[np.ndarray, " width"]:
     total = torch.zeros(WIDTH, dtype=torch.float64)
     for name in matrix_names(network):
         values = network.state[name].reshape(-1)
-        signed = values * _signs(tuple(network.state[name].shape))
+        weight = math.sqrt(len(values)) / max(float(torch.linalg.vector_norm(values)), 1e-30)
+        signed = weight * values * _signs(tuple(network.state[name].shape))
         padded = torch.nn.functional.pad(signed, (0, -len(signed) % WIDTH))
         total += padded.reshape(-1, WIDTH).sum(0, dtype=torch.float64)
     norm = float(torch.linalg.vector_norm(total))
