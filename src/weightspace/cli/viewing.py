@@ -129,7 +129,8 @@ def _run_chain(
     example = torch.randn(256, width, generator=torch.Generator().manual_seed(0))
     try:
         given, labels, described = _data(data, (example,))
-        seen = observe_chain(spec, state, given[0], labels=labels, described=described)
+        weights = {name: tensor.float() for name, tensor in state.items()}
+        seen = observe_chain(spec, weights, given[0], labels=labels, described=described)
     except SpecError as error:
         if data is not None:
             raise

@@ -88,7 +88,7 @@ function neuronName(layer, neuron) {
 function short(value) {
   if (value === undefined || value === null) return "–";
   const number = Number(value);
-  if (Number.isInteger(number) && Math.abs(number) < 1e6) return String(number);
+  if (Number.isInteger(number) && Math.abs(number) < 1e15) return number.toLocaleString("en");
   return Number.isFinite(number) ? number.toPrecision(5).replace(/\.?0+(?=$|e)/, "") : String(value);
 }
 

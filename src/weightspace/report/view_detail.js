@@ -45,7 +45,8 @@ function blockTitle(block) {
 }
 
 function blockCard(block) {
-  const [title, size] = blockTitle(block);
+  const [title, about] = blockTitle(block);
+  const size = block.kind === "attention" ? `${about}: queries, keys and values side by side` : about;
   const card = make("div", { class: "card block" }, make("h3", null, title), make("p", { class: "about" }, `${size}${block.tensors.length ? ` · ${block.tensors.map(([name, shape]) => `${name} [${shape.join(", ")}]`).join(", ")}` : ""}`));
   if (!block.maps) return card;
   card.append(statisticsList(block));
@@ -77,8 +78,8 @@ function blockCard(block) {
 }
 
 function statisticsList(block) {
-  const own = block.statistics ?? {};
-  return make("dl", { class: "statistics" }, ...Object.entries(own).map(([key, value]) => make("div", null, make("dt", null, key), make("dd", { "data-value": value, "data-key": key }, short(value)))));
+  const own = block.statistics ?? {}, whose = make("div", null, make("dt", null, "of"), make("dd", null, DATA.channels[0][1]));
+  return make("dl", { class: "statistics" }, whose, ...Object.entries(own).map(([key, value]) => make("div", null, make("dt", null, key), make("dd", { "data-value": value, "data-key": key }, short(value)))));
 }
 
 // Say the cell under the pointer; a click chooses its row's neuron and shows the row.

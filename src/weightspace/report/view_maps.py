@@ -85,18 +85,22 @@ def best_side(shapes: Sequence[MapShape]) -> int:
     return SIDES[-1]
 
 
-def pooled(layers: Sequence[Float[Array, "rows columns"]], side: int) -> tuple[Array, Array]:
+def pooled(
+    layers: Sequence[Float[Array, "rows columns"]], side: int, bands: int = 1
+) -> tuple[Array, Array]:
     """Make a matrix smaller: the mean of each cell, and its value of largest magnitude.
 
     Args:
         layers: matrices of one shape that share cells.
         side: rows and columns of the result, at the most.
+        bands: parts of the columns, of which none shares a cell with another.
 
     >>> mean, largest = pooled([np.array([[1.0, -3.0], [2.0, 4.0]])], 1)
     >>> float(mean[0, 0]), float(largest[0, 0])
     (1.0, 4.0)
     """
-    rows, columns = (starts(n, side) for n in layers[0].shape)
+    rows = starts(layers[0].shape[0], side)
+    columns = starts(layers[0].shape[1], max(1, side // bands) * bands)
     count = np.outer(_lengths(rows, layers[0].shape[0]), _lengths(columns, layers[0].shape[1]))
     total = sum(_reduce(np.add, layer.astype(np.float64), rows, columns) for layer in layers)
     high = np.max([_reduce(np.maximum, layer, rows, columns) for layer in layers], axis=0)
@@ -120,7 +124,7 @@ def encode_map(
     """
     layers = shape.matrix(rows)
     whole = shape.rows <= side and shape.columns <= side and len(layers) == 1
-    mean, largest = pooled(layers, side)
+    mean, largest = pooled(layers, side, shape.bands)
     found = {
         "rows": mean.shape[0],
         "columns": mean.shape[1],

@@ -56,8 +56,8 @@ def observe_module(
         reader: of the same module, with these inputs.
         state: its tensors.
         inputs: what it is run on.
-        labels: classes, for the cross-entropy; without them the loss is half the mean of the
-            squares of the outputs.
+        labels: classes, for the cross-entropy; without them, or where the outputs are no logits
+            of so many classes, the loss is half the mean of the squares of the outputs.
         described: the inputs in words.
     """
     positional, named = _arguments(inputs)
@@ -113,14 +113,14 @@ def _observed(  # noqa: PLR0917 (one step of two functions)
         numbers = {"mean": rows.mean(-1), "spread": spread, "active": (rows != 0).float().mean(-1)}
         activations[axes] = {key: own.flatten().numpy() for key, own in numbers.items()}
         silent[axes] = (rows == 0).all(-1)
-    gradient = _gradient(spec, run, state, labels)
-    loss = "the cross-entropy" if labels is not None else "half the mean square of the outputs"
-    return Observation(described, loss if gradient else "", activations, silent, gradient)
+    loss, gradient = _gradient(spec, run, state, labels)
+    return Observation(described, loss, activations, silent, gradient)
 
 
 def _gradient(
     spec: GraphSpec, run: Run, state: State, labels: Tensor | None
-) -> Mapping[str, Tensor]:
+) -> tuple[str, Mapping[str, Tensor]]:
+    """The loss in words, and its gradient; both are empty if there is none."""
     trained = {
         p.name: state[p.name].detach().clone().requires_grad_()
         for p in spec.parameters
@@ -131,13 +131,21 @@ def _gradient(
     with torch.enable_grad():
         out = run({**rest, **trained})
         if not out.is_floating_point() or not out.requires_grad:
-            return {}
-        loss = 0.5 * out.square().mean() if labels is None else F.cross_entropy(out, labels)
+            return "", {}
+        words, loss = _loss(out, labels)
         found = torch.autograd.grad(loss, list(trained.values()), allow_unused=True)
-    return {
+    return words, {
         name: torch.zeros_like(t) if own is None else own
         for (name, t), own in zip(trained.items(), found, strict=True)
     }
+
+
+def _loss(out: Tensor, labels: Tensor | None) -> tuple[str, Tensor]:
+    """The cross-entropy where outputs are logits of the classes, else half the mean square."""
+    classes = labels is not None and out.ndim == 2 and int(labels.max()) < out.shape[1]
+    if labels is not None and classes:
+        return "the cross-entropy", F.cross_entropy(out, labels)
+    return "half the mean square of the outputs", 0.5 * out.square().mean()
 
 
 def _output(result: Any) -> Tensor:
