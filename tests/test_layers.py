@@ -25,6 +25,7 @@ LAYERS = [
     "find",
     "tasks",
     "train",
+    "rank",
     "report",
     "experiments",
     "cli",

@@ -89,6 +89,17 @@ def read_graph(path: Path, model: Predictor) -> NeuralGraph:
     return graph
 
 
+def checkpoints_in(path: Path) -> list[Path]:
+    """The checkpoint files of a folder that is no zoo; anything else is given back as it is."""
+    from weightspace.zoo.importing.listing import CHECKPOINT_SUFFIXES, suffix_of, walk
+    from weightspace.zoo.store_manifest import MANIFEST
+
+    if not path.is_dir() or (path / MANIFEST).is_file():
+        return [path]
+    found = [path / file for file in walk(path) if suffix_of(file) in CHECKPOINT_SUFFIXES]
+    return found or [path]
+
+
 def zoo_graphs(folder: Path) -> list[tuple[str, NeuralGraph]]:
     """Every network of a zoo by itself, with a name.
 

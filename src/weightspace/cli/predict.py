@@ -26,6 +26,8 @@ def predict(
     files: Positional[tuple[Path, ...]],
     *,
     out: Path = Path("predictions.csv"),
+    activation: str | None = None,
+    coverage: float | None = None,
     json: Path | None = None,
 ) -> None:
     """Say which class networks are of, or rank them, as the model was trained to.
@@ -33,18 +35,28 @@ def predict(
     Reads .pt, .pth, .safetensors, .npz and other checkpoints of networks of an architecture
     that the model can read, whatever their tensors are called, and the networks of zoos. Files
     that cannot be read are named at the end, with exit code 2; the others are still predicted.
+    Rankings give intervals, and name networks that are unlike anything seen instead of guessing.
 
     Args:
         model: a model.safetensors that `weightspace train` or `weightspace demo` wrote.
-        files: the networks' checkpoint files, or folders of zoos.
+        files: the networks' checkpoint files, folders of them, or zoos.
         out: the CSV file to write.
+        activation: of all hidden layers, where the files do not tell; for rankings.
+        coverage: the share of networks whose number shall lie in its interval, for rankings;
+            that of the training if not given.
         json: also write the predictions as JSON to this file.
     """
     from weightspace.errors import DataError, FileError
     from weightspace.models import load_model
     from weightspace.models.predictor import Predictor
+    from weightspace.rank import is_ranking
     from weightspace.tasks.meanings import labels_of
 
+    if is_ranking(model):
+        from weightspace.cli.ranking import predict_ranking
+
+        predict_ranking(model, files, out=out, activation=activation, coverage=coverage, json=json)
+        return
     saved = load_model(model)
     if not isinstance(saved.model, Predictor):
         raise FileError(model, expected="a model that predicts", found="one that edits networks")
@@ -76,12 +88,12 @@ def _read(
     model: Predictor, files: tuple[Path, ...]
 ) -> tuple[list[tuple[str, NeuralGraph]], list[WeightspaceError]]:
     """Read what can be read, each network by itself, and keep the errors of the rest."""
-    from weightspace.cli.networks import read_graph, zoo_graphs
+    from weightspace.cli.networks import checkpoints_in, read_graph, zoo_graphs
     from weightspace.errors import WeightspaceError
 
     named: list[tuple[str, NeuralGraph]] = []
     failures: list[WeightspaceError] = []
-    for file in files:
+    for file in (path for given in files for path in checkpoints_in(given)):
         try:
             if file.is_dir():
                 named += zoo_graphs(file)

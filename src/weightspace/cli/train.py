@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from weightspace.train.predictor import Outcome
 
 TaskName = Literal["classify", "regress", "regress-share"]
+LoggerName = Literal["csv", "tensorboard", "wandb", "mlflow"]
+RANKED = ("auto", "ridge", "trees")
+"""Models for numbers that are chosen and calibrated by cross-validation."""
+CLASSIFIER = "ng-gnn-probes"
 
 
 def train(
@@ -22,7 +26,9 @@ def train(
     *,
     task: TaskName = "classify",
     target: str = "label",
-    model: str = "ng-gnn-probes",
+    model: str = "auto",
+    by: str | None = None,
+    coverage: float = 0.9,
     option: tuple[str, ...] = (),
     out: Path = Path("trained"),
     epochs: int = 20,
@@ -32,21 +38,29 @@ def train(
     weight_decay: float = 5e-4,
     canonical: bool = True,
     augment: bool = False,
+    logger: LoggerName | None = None,
     seed: int = 0,
     json: Path | None = None,
 ) -> None:
     """Train a model on a zoo's networks; writes OUT/model.safetensors and results.json.
 
+    To predict numbers, a model is chosen by cross-validation, its intervals are calibrated, and
+    it is said whether the ranking can be trusted; no splits are needed.
+
     Networks without a label, and those marked as diverged, are left out. Interrupted, the same
     command goes on after the last whole epoch.
 
     Args:
-        zoo: the zoo's folder, with splits train, val and test; of one or many architectures.
+        zoo: the zoo's folder, of one or many architectures. A zoo without splits is divided by
+            source.
         task: classify; or regress, to predict a number and rank networks by it; or
             regress-share, the same for numbers from 0 to 1 such as accuracies.
         target: the metadata column that holds the classes or numbers.
-        model: a name of docs/models.md, such as ng-gnn-probes, ng-t-edges, dws, nfn-np,
-            scale-gmn or flat-mlp; `weightspace models` lists all.
+        model: auto; for numbers also ridge or trees (on statistics of weights); or a name of
+            docs/models.md, such as ng-gnn-probes, dws or scale-gmn: `weightspace models` lists
+            all. For classes, auto is ng-gnn-probes.
+        by: the column of sources; networks of one are never on both sides of a division.
+        coverage: the share of new networks whose number shall lie in its interval.
         option: options of the model, such as width=64 layers=3.
         out: a folder for the model, checkpoints and logs.
         epochs: at the most.
@@ -57,17 +71,28 @@ def train(
         canonical: bring networks to canonical signs first, where their activations are odd.
         augment: change the training networks' weights at random (noise; translations,
             rotations and scalings of their images).
-        seed: of initialisation, order, dropout and augmentation.
+        logger: where epochs are logged: csv, tensorboard, wandb or mlflow; if not given, csv,
+            and tensorboard where it is installed.
+        seed: of initialisation, order, dropout, augmentation and divisions.
         json: also write the results to this file.
     """
+    from weightspace.rank.dividing import own_splits
     from weightspace.tasks.augmentation import InrAugmentation
     from weightspace.train import Budget
     from weightspace.train.predictor import Settings, train_predictor
     from weightspace.zoo import Zoo
 
     opened = Zoo.open(zoo)
+    if task != "classify" and model in RANKED:
+        from weightspace.cli.ranking import train_ranking
+
+        results = train_ranking(
+            opened, target=target, model=model, by=by, coverage=coverage, out=out, seed=seed
+        )
+        _write(results, out, json)
+        return
     settings = Settings(
-        model=model,
+        model=CLASSIFIER if model == "auto" else model,
         options={"canonical": canonical, **parse_options(option)},
         task=_task(task),
         target=target,
@@ -76,14 +101,20 @@ def train(
         budget=Budget(epochs=epochs, batch_size=batch_size, patience=patience),
         seed=seed,
         augmentation=InrAugmentation(opened.spec) if augment else None,
+        logger=logger,
     )
-    outcome = train_predictor(opened, out, settings)
+    splits = None if opened.splits else own_splits(opened, target, by=by, seed=seed)
+    outcome = train_predictor(opened, out, settings, splits=splits)
     results = results_of(outcome)
     show_table(
-        model,
+        settings.model,
         ["", ""],
         [[key, value] for key, value in results.items() if not isinstance(value, list)],
     )
+    _write(results, out, json)
+
+
+def _write(results: dict[str, Any], out: Path, json: Path | None) -> None:
     write_json(out / "results.json", results)
     if json is not None:
         write_json(json, results)

@@ -6,10 +6,9 @@ import logging
 import os
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,11 +16,11 @@ import lightning.pytorch as pl
 import torch
 from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint, RichProgressBar
-from lightning.pytorch.loggers import CSVLogger, Logger, TensorBoardLogger
 from torch.utils.data import DataLoader
 
 from weightspace.errors import FileError, require_between
 from weightspace.nn import fuse_kernels
+from weightspace.train.loggers import make_loggers
 from weightspace.zoo.allocator import keep_freed_memory
 
 Mode = Literal["max", "min"]
@@ -82,6 +81,7 @@ def fit_task(
     monitor: str = "val_accuracy",
     mode: Mode = "max",
     progress: bool = True,
+    logger: str | None = None,
 ) -> Fitted:
     """Train a task, or go on with a training that was interrupted in this folder.
 
@@ -97,8 +97,10 @@ def fit_task(
         monitor: the logged score that chooses the epoch.
         mode: whether that score is to be high or low.
         progress: whether to show a progress bar.
+        logger: where epochs are logged, see :func:`weightspace.train.loggers.make_loggers`.
 
     Raises:
+        DataError: the logger is not installed.
         FileError: the folder's last checkpoint cannot be read.
         Interrupted: Ctrl-C; the last whole epoch is saved.
     """
@@ -117,7 +119,7 @@ def fit_task(
             devices=1,
             max_epochs=budget.epochs,
             callbacks=callbacks,
-            logger=_loggers(folder),
+            logger=make_loggers(folder, logger),
             gradient_clip_val=budget.clip,
             enable_progress_bar=progress,
             enable_model_summary=False,
@@ -218,13 +220,6 @@ class _AtomicCheckpoints(TorchCheckpointIO):
                 found=str(error)[:200],
                 hint="Free some space; the epochs before this one are kept.",
             ) from error
-
-
-def _loggers(folder: Path) -> Sequence[Logger]:
-    loggers: list[Logger] = [CSVLogger(folder, name="logs")]
-    if find_spec("tensorboard") is not None:
-        loggers.append(TensorBoardLogger(folder, name="tensorboard", version=""))
-    return loggers
 
 
 class _ProgressBar(RichProgressBar):

@@ -52,6 +52,7 @@ class Settings:
         augmentation: changes the weights of training networks, or None; for zoos of one spec.
         seed: of initialisation, order, dropout and augmentation.
         progress: whether to show a progress bar.
+        logger: where epochs are logged, see :func:`weightspace.train.loggers.make_loggers`.
     """
 
     model: str
@@ -64,6 +65,7 @@ class Settings:
     augmentation: Augmentation | None = None
     seed: int = 0
     progress: bool = True
+    logger: str | None = None
 
     def __post_init__(self) -> None:
         require_between("learning rate", self.learning_rate, 1e-12, 1e6)
@@ -235,6 +237,7 @@ def _fit(
         monitor=task.monitor,
         mode=task.mode,
         progress=settings.progress,
+        logger=settings.logger,
     )
 
 
