@@ -70,9 +70,7 @@ def changed(network: Network, change: object) -> Network:
 def tuned(network: Network, amount: float = 0.3, seed: int = 5) -> Network:
     """Weights with noise, as training on would add to all of them."""
     draw = torch.Generator().manual_seed(seed)
-    return changed(
-        network, lambda t: t + amount * t.std() * torch.randn(t.shape, generator=draw)
-    )
+    return changed(network, lambda t: t + amount * t.std() * torch.randn(t.shape, generator=draw))
 
 
 def rounded(network: Network) -> Network:

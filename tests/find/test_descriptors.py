@@ -22,9 +22,7 @@ def gap(one: Network, other: Network) -> float:
     activation=st.sampled_from(["relu", "tanh", "sine", "gelu", "none"]),
     seed=st.integers(0, 99),
 )
-def test_the_group_of_a_chain_leaves_it_alone(
-    sizes: list[int], activation: str, seed: int
-) -> None:
+def test_the_group_of_a_chain_leaves_it_alone(sizes: list[int], activation: str, seed: int) -> None:
     spec = chain_spec(sizes, activations=activation)
     state = state_of(spec, seed)
     draw = torch.Generator().manual_seed(seed)

@@ -13,7 +13,7 @@ from weightspace.report.palette import model_colour, variable
 from weightspace.report.wording import plural
 
 ROW, INDENT, WIDTH, LEFT = 28, 26, 1060, 12
-KIND_AT, REASON_AT = 640, 900
+KIND_AT, REASON_AT = 620, 850
 LONGEST_NAME = 70
 REASONS = {
     "proved": "proved by zeros or rounding",
