@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
-from weightspace.cli.output import say, show_table, write_json
+from weightspace.cli.output import say, show_figures, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,7 +73,7 @@ def align(
         "distance": found.distance,
         **_losses(measured, fixed, moving, found),
     }
-    show_table(f"{b} brought to {a}", ["", ""], figures.items())
+    show_figures(f"{b} brought to {a}", figures)
     say(f"saved as {out}")
     if json is not None:
         write_json(json, figures)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
-from weightspace.cli.output import say, show_table, write_json
+from weightspace.cli.output import say, show_figures, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -93,7 +93,7 @@ def merge(
         "max_relative_change": max((c for c in changes if c is not None), default=None),
         **_losses(measured, states, merged, unaligned),
     }
-    show_table(f"{len(networks)} networks merged", ["", ""], figures.items())
+    show_figures(f"{len(networks)} networks merged", figures)
     say(f"saved as {out}")
     if json is not None:
         write_json(json, figures)

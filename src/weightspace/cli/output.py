@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,19 @@ def show_table(title: str, header: Sequence[str], rows: Iterable[Sequence[object
     for row in rows:
         table.add_row(*(Text(str(cell)) for cell in row))
     Console().print(table)
+
+
+def show_figures(title: str, figures: Mapping[str, object]) -> None:
+    """Print figures by name, numbers with four digits."""
+    show_table(title, ["", ""], [[name, _shown(value)] for name, value in figures.items()])
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(_shown, value))
+    if value is None:
+        return "not known"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def say(message: str) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from weightspace.cli.output import say, show_table, write_json
+from weightspace.cli.output import say, show_figures, write_json
 
 
 def prune(
@@ -56,7 +56,7 @@ def prune(
             architecture.spec.axis(axis).size - len(which) for axis, which in exact.kept.items()
         ),
     }
-    show_table(f"{network}, pruned", ["", ""], figures.items())
+    show_figures(f"{network}, pruned", figures)
     say(f"saved as {out}; the neurons that stay are in {out.with_suffix('.json')}")
     if json is not None:
         write_json(json, {**figures, "kept": kept})
