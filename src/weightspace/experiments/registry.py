@@ -14,6 +14,7 @@ from weightspace.experiments.generalisation import (
 )
 from weightspace.experiments.inr_classification import DigitsInrs, FashionInrs, MnistInrs
 from weightspace.experiments.learned_optimiser import LearnedOptimiser
+from weightspace.experiments.merging import CnnMerging, MlpMerging
 from weightspace.experiments.sines import Sines
 
 _ALL: tuple[type[Experiment], ...] = (
@@ -28,6 +29,8 @@ _ALL: tuple[type[Experiment], ...] = (
     WildParkGeneralisation,
     TransformerGeneralisation,
     LearnedOptimiser,
+    MlpMerging,
+    CnnMerging,
 )
 EXPERIMENTS: dict[str, type[Experiment]] = {experiment.name: experiment for experiment in _ALL}
 """All experiments that ``weightspace reproduce`` knows."""
