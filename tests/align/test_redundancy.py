@@ -232,3 +232,24 @@ def test_merging_duplicates_changes_nothing(kind: str) -> None:
 def test_what_no_parameter_shows_is_seen_in_the_module() -> None:
     module, inputs = Together(), torch.randn(7, 6)
     assert module_couplings(module, inputs) == {"a", "b", "c", "d"}
+
+
+class Shifted(nn.Module):
+    """Adds numbers to its neurons that are in no state dict."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(3, 4), nn.Linear(4, 2)
+        self.register_buffer("shift", torch.ones(4), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.second(self.first(x).relu() + self.shift)
+
+
+def test_added_constants_keep_zeros_from_being_dead() -> None:
+    module, inputs = Shifted(), torch.randn(5, 3)
+    with torch.no_grad():
+        module.first.weight[1], module.first.bias[1] = 0, 0
+    spec, coupled = module_spec(module, inputs), module_couplings(module, inputs)
+    assert "first" in coupled
+    assert dead_neurons(spec, module.state_dict(), coupled=coupled) == {}

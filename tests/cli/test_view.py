@@ -14,6 +14,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from tests.align.networks import mlp, trained
+from tests.data import shared_data
 from tests.report.browser import opened
 from weightspace.cli.main import main
 from weightspace.graph import SymmetryGroup
@@ -172,7 +173,7 @@ def test_a_large_network_is_a_small_page_that_answers_at_once(tmp_path: Path) ->
     with opened(out, size="phone") as page:
         assert page.locator(".row").count() < 60
         spent = page.evaluate(
-            """() => { const begin = performance.now(); goTo(LAYERS[90]); drawLines();
+            """() => { const begin = performance.now(); goTo(LAYERS[60]); drawLines();
                        return performance.now() - begin; }"""
         )
         assert spent < 2000
@@ -190,6 +191,12 @@ def test_a_chain_runs_when_its_activation_is_told(tmp_path: Path) -> None:
     _, told = viewed(tmp_path, path, "--activation", "relu")
     assert (told["dead"], told["duplicate"]) == (1, 2)
     assert "256 random inputs" in told["notes"][0]
+
+
+def test_an_onnx_file_is_run_as_often_as_it_takes(tmp_path: Path) -> None:
+    path = shared_data("models/onnx/cnn_max_mninst2.onnx")
+    _, told = viewed(tmp_path, path)
+    assert "64 random inputs" in told["notes"][0]
 
 
 def test_odd_numbers_and_types_are_shown(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from weightspace.report.view_content import View
 from weightspace.report.view_encoding import Encoded, encode, script_json
 from weightspace.report.view_maps import MapShape, pooled, starts, target_rows
 from weightspace.report.view_network import block_norms, view_network
-from weightspace.report.view_observing import observe_chain, observe_module
+from weightspace.report.view_observing import Batch, observe_chain, observe_module
 
 
 def decoded(coded: Encoded) -> np.ndarray:
@@ -78,7 +78,7 @@ def view_of(kind: str) -> tuple[View, GraphSpec, nn.Module, torch.Tensor]:
     module, inputs = trained(kind, 0)
     reader = FlowReader(module, inputs)
     state = dict(module.state_dict())
-    seen = observe_module(module, reader, state, inputs, labels=None, described="random inputs")
+    seen = observe_module(module, reader, state, [Batch(inputs)], described="random inputs")
     return (
         view_network(reader.spec, state, title=kind, observation=seen),
         reader.spec,
@@ -124,6 +124,22 @@ def _gradient(module: nn.Module, inputs: torch.Tensor) -> torch.Tensor:
     return found
 
 
+def test_batches_are_seen_as_one() -> None:
+    module, inputs = trained("mlp", 0)
+    labels = torch.arange(16) % 10
+    halves = [Batch(inputs[:8], labels[:8]), Batch(inputs[8:], labels[8:])]
+    state = dict(module.state_dict())
+    seen = []
+    for batches in ([Batch(inputs, labels)], halves):
+        reader = FlowReader(module, batches[0].inputs)
+        seen.append(observe_module(module, reader, state, batches, described=""))
+    for key in ("mean", "spread", "active"):
+        assert np.allclose(seen[0].activations["1",][key], seen[1].activations["1",][key])
+    for name, slope in seen[0].gradient.items():
+        torch.testing.assert_close(seen[1].gradient[name], slope)
+    assert {own.loss for own in seen} == {"the cross-entropy"}
+
+
 def test_what_never_answers_is_marked_but_not_where_residuals_add() -> None:
     module, inputs = trained("residual", 0)
     with torch.no_grad():
@@ -132,6 +148,6 @@ def test_what_never_answers_is_marked_but_not_where_residuals_add() -> None:
         module.stem[1].bias[5] = -100
     reader = FlowReader(module, inputs)
     state = dict(module.state_dict())
-    seen = observe_module(module, reader, state, inputs, labels=None, described="random inputs")
+    seen = observe_module(module, reader, state, [Batch(inputs)], described="random inputs")
     found = view_network(reader.spec, state, title="", observation=seen).findings
     assert [(f.mark, f.axis, f.neurons) for f in found] == [("silent", "first.0", (3,))]

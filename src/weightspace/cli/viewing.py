@@ -10,10 +10,17 @@ from typing import TYPE_CHECKING, Any
 from weightspace.errors import DataError, FileError, StateError
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor, nn
 
     from weightspace.report.view_content import View
-    from weightspace.report.view_observing import Observation
+    from weightspace.report.view_observing import Batch, Observation
+
+CHUNK = 64
+"""So many images at a time; an .onnx file says by itself how many it takes."""
+ENOUGH = 64
+"""Random inputs are drawn until there are so many, if each has at most SMALL values."""
+SMALL = 4096
 
 MODULE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*\Z")
 
@@ -50,7 +57,7 @@ def _of_module(
     module = import_module(name)
     if path is not None:
         load(module, path)
-    return _run(title, module, tensors, data)
+    return _run(title, module, tensors, data, CHUNK)
 
 
 def load(module: nn.Module, path: Path) -> None:
@@ -79,21 +86,25 @@ def _of_onnx(path: Path, shapes: str | None, data: str | None) -> View:
 
     sizes = None if shapes is None else [shape for _, shape in parse_shapes(shapes)]
     built = onnx_module(path, input_shapes=sizes)
-    return _run(path.name, built, built.example_inputs, data)
+    given = built.example_inputs
+    return _run(path.name, built, given, data, len(given[0]))
 
 
-def _run(title: str, module: nn.Module, tensors: tuple[Tensor, ...], data: str | None) -> View:
-    """The content for a module, run on data or on the random tensors."""
+def _run(
+    title: str, module: nn.Module, tensors: tuple[Tensor, ...], data: str | None, chunk: int
+) -> View:
+    """The content for a module, run on data or on random inputs, some at a time."""
     from weightspace.importers.coupling import module_couplings
     from weightspace.importers.flowing import FlowReader
     from weightspace.report.view_network import view_network
     from weightspace.report.view_observing import observe_module
 
-    given, labels, described = _data(data, tensors)
-    reader = FlowReader(module, given)
+    batches, described = _batches(data, tensors, chunk)
+    first = batches[0].inputs
+    reader = FlowReader(module, first)
     state = _tensors(module.state_dict())
-    seen = observe_module(module, reader, state, given, labels=labels, described=described)
-    together = module_couplings(module, given)
+    seen = observe_module(module, reader, state, batches, described=described)
+    together = module_couplings(module, first)
     return view_network(reader.spec, state, title=title, observation=seen, coupled=together)
 
 
@@ -127,36 +138,64 @@ def _run_chain(
     spec = graph.spec
     width = spec.nodes_in(spec.node_sets[0].name)
     example = torch.randn(256, width, generator=torch.Generator().manual_seed(0))
+    weights = {name: tensor.float() for name, tensor in state.items()}
     try:
-        given, labels, described = _data(data, (example,))
-        weights = {name: tensor.float() for name, tensor in state.items()}
-        seen = observe_chain(spec, weights, given[0], labels=labels, described=described)
+        if data is None:
+            given, labels, described = example, None, "256 random inputs"
+        else:
+            given, labels, described = _images(data, (width,))
+        seen = observe_chain(spec, weights, given, labels=labels, described=described)
     except SpecError as error:
         if data is not None:
             raise
-        return None, f"the network cannot be run ({error}); give --activation or --module"
+        return None, f"the network cannot be run ({error.expected} is needed)"
     return seen, ""
 
 
-def _data(
-    data: str | None, tensors: tuple[Tensor, ...]
-) -> tuple[tuple[Tensor, ...], Tensor | None, str]:
-    """What a network is run on, the classes if they are known, and both in words.
+def _batches(data: str | None, tensors: tuple[Tensor, ...], chunk: int) -> tuple[list[Batch], str]:
+    """What a module is run on, and that in words."""
+    import torch
+
+    from weightspace.report.view_observing import Batch
+
+    if data is not None:
+        images, labels, described = _images(data, tuple(tensors[0].shape[1:]), chunk)
+        parts = zip(torch.split(images, chunk), torch.split(labels, chunk), strict=True)
+        return [Batch((x,), y) for x, y in parts], described
+    size = len(tensors[0]) if tensors[0].ndim else 1
+    small = sum(t.numel() for t in tensors) <= SMALL * size
+    batches = [Batch(tensors)]
+    generator = torch.Generator().manual_seed(1)
+    while small and len(batches) * size < ENOUGH:
+        batches.append(Batch(tuple(_like(t, generator) for t in tensors)))
+    count = len(batches) * size
+    return batches, f"{count} random input{'' if count == 1 else 's'}"
+
+
+def _like(tensor: Tensor, generator: torch.Generator) -> Tensor:
+    import torch
+
+    if tensor.is_floating_point():
+        return torch.randn(tensor.shape, generator=generator, dtype=tensor.dtype)
+    return torch.randint(0, 2, tensor.shape, generator=generator).to(tensor.dtype)
+
+
+def _images(data: str, wanted: tuple[int, ...], chunk: int = 1) -> tuple[Tensor, Tensor, str]:
+    """Images in the shape of a network's inputs, their classes, and both in words.
 
     Raises:
-        DataError: the data do not have the shape of the network's inputs.
+        DataError: they do not have that shape, or are fewer than one batch.
     """
-    if data is None:
-        count = len(tensors[0])
-        return tensors, None, f"{count} random input{'' if count == 1 else 's'}"
     from weightspace.cli.architecture import labelled_images
 
     images = labelled_images(data)
     test = len(images.test) > 0
     x = images.test if test else images.train
     y = images.test_labels if test else images.train_labels
-    x, y = x[:256], y[:256]
-    wanted = tuple(tensors[0].shape[1:])
+    count = min(len(x), 256) // chunk * chunk
+    if not count:
+        raise DataError("--data", expected=f"at least {chunk} images", found=str(len(x)))
+    x, y = x[:count], y[:count]
     shaped = x.movedim(-1, 1) if x.ndim == 4 and len(wanted) == 3 else x
     try:
         given = shaped.reshape(len(x), *wanted)
@@ -166,7 +205,7 @@ def _data(
             expected=f"inputs of shape {list(wanted)}, as the network's are",
             found=f"{list(x.shape[1:])}",
         ) from error
-    return (given,), y, f"{len(x)} {'test' if test else 'training'} images of {Path(data).name}"
+    return given, y, f"{len(x)} {'test' if test else 'training'} images of {Path(data).name}"
 
 
 def _tensors(state: Mapping[str, Any]) -> dict[str, Tensor]:

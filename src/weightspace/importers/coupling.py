@@ -90,7 +90,9 @@ def _coupled(value: Value) -> Iterator[Atom]:
         moving = [v for v in operands if v.kind == "activation"]
         alone = len(operands) == 1 and function not in _TOGETHER
         scaled = function == "div" and len(moving) == 1 and moving[0] is operands[0]
-        if not (alone or scaled or function in _PAIRWISE):
+        # a constant that is added is in no spec, and makes something of nothing
+        steady = function != "mul" and any(v.kind == "constant" for v in operands)
+        if not (alone or scaled or (function in _PAIRWISE and not steady)):
             yield from _all(operands)
     elif not (kind == "contract" and operands[1].kind == "parameter") and kind not in _OWN:
         present = set(_leaves(value.dims))
