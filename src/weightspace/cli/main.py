@@ -81,12 +81,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         format="%(message)s",
         handlers=[RichHandler(console=console, show_path=False)],
     )
-    arguments = sys.argv[1:] if arguments is None else arguments
-    if list(arguments) == ["--version"]:
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    if arguments == ["--version"]:
         print(f"weightspace {__version__}")  # noqa: T201
         return
     try:
-        app().cli(prog="weightspace", description=DESCRIPTION, args=list(arguments))
+        arguments = fetched(arguments)
+        app().cli(prog="weightspace", description=DESCRIPTION, args=arguments)
     except KeyboardInterrupt:
         console.print(
             "[bold]interrupted[/]: what was done is kept; run the same command again to go on"
@@ -96,6 +97,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _fail(console, str(error))
     except OSError as error:
         _fail(console, f"{error.filename or 'file system'}: {error.strerror or error}")
+
+
+def fetched(arguments: Sequence[str]) -> list[str]:
+    """Arguments with every ``hf://`` address replaced by the path of its copy in the cache.
+
+    Raises:
+        FileError: one cannot be fetched.
+
+    >>> fetched(["inspect", "model.pt"])
+    ['inspect', 'model.pt']
+    """
+    if not any(argument.startswith("hf://") for argument in arguments):
+        return list(arguments)
+    from weightspace.importers.files.hub import local_path
+
+    return [str(local_path(a)) if a.startswith("hf://") else a for a in arguments]
 
 
 def _fail(console: Console, message: str) -> None:

@@ -195,6 +195,12 @@ class NeuralGraph:
         """Add further node features under a name."""
         return replace(self, extra={**self.extra, name: values})
 
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        from weightspace.graph.display import spec_html  # noqa: PLC0415 (mutual)
+
+        return spec_html(self.spec, networks=self.batch_size)
+
     def __repr__(self) -> str:
         return (
             f"NeuralGraph({self.batch_size} networks, {self.spec.node_count} nodes, "

@@ -276,6 +276,12 @@ class GraphSpec:
 
         return spec_table(self)
 
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        from weightspace.graph.display import spec_html  # noqa: PLC0415 (mutual)
+
+        return spec_html(self)
+
 
 def _check_names(what: str, names: list[str]) -> None:
     doubled = sorted(name for name, count in Counter(names).items() if count > 1)

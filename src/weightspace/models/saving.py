@@ -15,6 +15,7 @@ from safetensors.torch import save
 
 import weightspace
 from weightspace.errors import DataError, FileError, ModelError, WeightspaceError
+from weightspace.importers.files.hub import local_path
 from weightspace.models.metanetwork import Metanetwork
 from weightspace.models.predictor import Predictor
 from weightspace.models.registry import MODELS, make_editor, make_model
@@ -106,7 +107,7 @@ def load_model(path: Path | str) -> SavedModel:
     Raises:
         FileError: the file is missing, damaged, or holds something else.
     """
-    path = Path(path)
+    path = local_path(path)
     if not path.is_file():
         raise FileError(
             path,

@@ -102,7 +102,7 @@ def share_file(source: Path, target: Path) -> None:
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
     try:
         try:
-            os.link(source, temporary)
+            os.link(source.resolve(), temporary)  # a cache may hold links itself
         except OSError:  # another file system, or one without links
             shutil.copyfile(source, temporary)
             with temporary.open("rb+") as file:

@@ -17,15 +17,20 @@ from torch import Tensor
 
 from weightspace.errors import DataError, FileError
 from weightspace.graph import GraphSpec, NeuralGraph
+from weightspace.graph.display import html_table
+from weightspace.importers.files.hub import local_path
+from weightspace.zoo.frames import table_frame
 from weightspace.zoo.shards import Run, ShardLayout, read_layout, read_rows, spec_tensors
 from weightspace.zoo.store_manifest import MANIFEST, Manifest, read_spec
 
 if TYPE_CHECKING:
+    import pandas as pd
     import pyarrow as pa
 
 Indices = Sequence[int] | npt.NDArray[np.integer[Any]] | Tensor | range | slice
 Array = npt.NDArray[np.int64]
 
+_SHOWN = 12  # columns in notebooks
 _LAYOUTS = 4096  # parsed shard headers to keep: a few kilobytes each
 
 
@@ -69,12 +74,13 @@ class Zoo:
 
     @classmethod
     def open(cls, path: Path | str) -> Zoo:
-        """Open a zoo.
+        """Open a zoo, of a folder or the Hugging Face hub (``hf://datasets/org/name``).
 
         Raises:
             FileError: the folder is not a zoo, or one that is not finished.
         """
-        return cls(path, Manifest.read(Path(path)))
+        folder = local_path(path)
+        return cls(folder, Manifest.read(folder))
 
     def __reduce__(self) -> tuple[object, ...]:
         return Zoo.open, (self.path,)
@@ -88,6 +94,15 @@ class Zoo:
         if self.splits:
             parts.append("splits " + ", ".join(f"{k} {n}" for k, n in self.splits.items()))
         return f"Zoo({', '.join(parts)})"
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: the first rows of the table."""
+        names = self.metadata.column_names[:_SHOWN]
+        rows = [[row[name] for name in names] for row in self.metadata.slice(0, 6).to_pylist()]
+        title = f"{self!r} in {self.path}"
+        if len(self) > len(rows):
+            title += f"; the first {len(rows)} rows"
+        return html_table(title, names, rows)
 
     # -- specs ---------------------------------------------------------------------------
 
@@ -183,6 +198,14 @@ class Zoo:
         if name not in self._columns:
             self._columns[name] = self._read_metadata(name).column(name).to_numpy()
         return self._columns[name]
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The table of labels as a data frame; its index is the networks' numbers.
+
+        Raises:
+            DataError: pandas is not installed.
+        """
+        return table_frame(self.metadata)
 
     def split(self, name: str) -> Array:
         """The networks of a split, in ascending order.

@@ -9,6 +9,7 @@ from pathlib import Path
 from weightspace.errors import FileError
 from weightspace.importers.files.contents import Checkpoint
 from weightspace.importers.files.guard import reading
+from weightspace.importers.files.hub import local_path
 from weightspace.importers.files.keras_file import read_keras
 from weightspace.importers.files.magic import Kind, kind_of
 from weightspace.importers.files.npz_file import read_npz
@@ -38,7 +39,8 @@ def read_states(path: str | os.PathLike[str]) -> Checkpoint:
     are mapped: do not change the file while they are in use.
 
     Args:
-        path: the file.
+        path: the file, or its place on the Hugging Face hub, see
+            :func:`weightspace.importers.files.hub.local_path`.
 
     Returns:
         The main network's tensors, other groups of tensors, and plain values.
@@ -53,7 +55,7 @@ def read_states(path: str | os.PathLike[str]) -> Checkpoint:
     >>> checkpoint.format, checkpoint.tensors, checkpoint.config
     ('torch', {'0.bias': tensor([0., 0.])}, {'epoch': 3})
     """
-    path = Path(path)
+    path = local_path(path)
     _check_exists(path)
     with reading(path, "a checkpoint"):
         return READERS[kind_of(path)](path)

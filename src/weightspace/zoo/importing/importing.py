@@ -8,7 +8,9 @@ from typing import Any
 
 from weightspace.errors import FileError
 from weightspace.graph import spec_from_dict
+from weightspace.importers.files.hub import local_path
 from weightspace.zoo.importing.blueprints import require_activation
+from weightspace.zoo.importing.hub_dataset import is_hub_dataset, take_dataset
 from weightspace.zoo.importing.joining import join
 from weightspace.zoo.importing.journal import Journal
 from weightspace.zoo.importing.labels import read_labels
@@ -48,7 +50,8 @@ def import_zoo(
     on where it stopped. Nothing in a file is executed.
 
     Args:
-        folder: the networks; it is not changed.
+        folder: the networks; it is not changed. Also a zoo that was exported as a dataset of
+            the Hugging Face hub, or its address there (``hf://datasets/org/name``).
         out: the zoo's folder; the survey is kept beside it until the zoo is finished.
         options: how.
 
@@ -60,7 +63,10 @@ def import_zoo(
             ``out`` holds something else.
         DataError: labels or splits do not fit the networks.
     """
-    folder, out, options = Path(folder), Path(out), options or ImportOptions()
+    folder, out, options = local_path(folder), Path(out), options or ImportOptions()
+    if is_hub_dataset(folder):
+        _check_apart(folder, out)
+        return take_dataset(folder, out)
     check_folder(folder)
     _check_apart(folder, out)
     require_activation(options.activation)
