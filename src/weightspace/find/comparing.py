@@ -25,6 +25,15 @@ EQUAL = 0.99
 """The same for networks that had to be reordered, and may be rescaled, too."""
 SLIGHT = 0.05
 """A gain of similarity that is not worth a movement: chance alone can give it."""
+RELATED = 0.4
+"""The part of the similarity beyond chance, after alignment, from which on networks are kin.
+
+Measured (docs/find.md): networks trained from different seeds on the same data reach at most
+0.2 (0.3 where there are four inputs and two outputs), fine-tunes that were reordered and
+rescaled 0.5 and more."""
+ORDERED = 0.2
+"""The same for networks whose neurons are in the same order as they are: there, independent
+ones stay near 0."""
 CERTAIN = 0.95
 """A similarity that is no chance, whatever the networks."""
 
@@ -119,7 +128,8 @@ def compare(one: Network, other: Network, *, exactly: bool = False) -> Compariso
             break
     if first.similarity >= best.similarity - SLIGHT and best.similarity < enough:
         best, way = first, None  # What the order of neurons has in common is no chance.
-    if best.similarity < CERTAIN and one.spec is not None:
+    least = ORDERED if way is None else RELATED  # With less they are strangers in any case.
+    if least <= best.similarity < CERTAIN and one.spec is not None:
         scrambled = scrambled_state(one.spec, moving)
         by_chance = (
             matrices_of(one.state, scrambled)

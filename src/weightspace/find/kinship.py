@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
-from weightspace.find.comparing import Comparison, compare
+from weightspace.find.comparing import ORDERED, RELATED, Comparison, compare
 from weightspace.find.descriptors import SAME, describe
 from weightspace.find.matrices import matrix_names
 from weightspace.find.network import Network
@@ -28,17 +28,9 @@ KINDS: tuple[Kind, ...] = (
 
 FINE_TUNED = 0.7
 """The similarity from which on kin counts as fine-tuned one from the other."""
-RELATED = 0.4
-"""The part of the similarity beyond chance, after alignment, from which on networks are kin.
-
-Measured (docs/find.md): networks trained from different seeds on the same data reach at most
-0.2 (0.3 where there are four inputs and two outputs), fine-tunes that were reordered and
-rescaled 0.5 and more."""
-ORDERED = 0.2
-"""The same for networks whose neurons are in the same order as they are: there, independent
-ones stay near 0."""
 DEVIATIONS = 6.0
-"""And how many standard deviations of independent weights it must be, ``1 / sqrt(values)``."""
+"""And how many standard deviations of independent weights, ``1 / sqrt(values)``, the similarity
+of networks that were not reordered must be for kin."""
 EXACT = 1e-5
 LEAST_SHARED = 0.2
 """The part of a network that must be shared for a verdict on networks of different structure."""
