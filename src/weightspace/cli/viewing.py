@@ -148,7 +148,8 @@ def _run_chain(
     except SpecError as error:
         if data is not None:
             raise
-        return None, f"the network cannot be run ({error.expected} is needed)"
+        why = f"{error.expected} is needed to run the network"
+        return None, f"{why}; give --activation, or --module and --inputs"
     return seen, ""
 
 
