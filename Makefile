@@ -3,14 +3,14 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint types unit setup clean
+.PHONY: demo test lint types unit docs setup clean
 
 # The main job: fit a network to every image, learn from the networks' weights, report.
 demo: $(READY)
 	$(BIN)/weightspace demo
 
 # Everything that must pass before a change lands.
-test: lint types unit
+test: lint types unit docs
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -22,6 +22,10 @@ types: $(READY)
 # One thread a worker: the tests' tensors are small, and two workers fill two cores.
 unit: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
+
+# The site, in docs/_build/html. Its tutorials are run; whatever fails is an error.
+docs: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/sphinx-build -E -W --keep-going -b html docs docs/_build/html
 
 setup: $(READY)
 
