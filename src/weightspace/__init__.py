@@ -9,11 +9,23 @@ if TYPE_CHECKING:
     from weightspace.importers.checkpoint import from_checkpoint
     from weightspace.importers.from_module import from_module
     from weightspace.importers.onnx import from_onnx
+    from weightspace.rank.estimators import NetworkClassifier, NetworkFeatures, NetworkRegressor
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "from_checkpoint", "from_module", "from_onnx"]
+__all__ = [
+    "NetworkClassifier",
+    "NetworkFeatures",
+    "NetworkRegressor",
+    "__version__",
+    "from_checkpoint",
+    "from_module",
+    "from_onnx",
+]
 
 _HOMES = {
+    "NetworkClassifier": "weightspace.rank.estimators",
+    "NetworkFeatures": "weightspace.rank.estimators",
+    "NetworkRegressor": "weightspace.rank.estimators",
     "from_checkpoint": "weightspace.importers.checkpoint",
     "from_module": "weightspace.importers.from_module",
     "from_onnx": "weightspace.importers.onnx",
