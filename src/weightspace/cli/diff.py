@@ -88,7 +88,8 @@ def _aligned(
     aligned = align_weights(spec, fixed, moving, kinds=("sign", "scale") if scales else ("sign",))
     found = Difference.of(spec, fixed, moving, aligned)
     if aligned.matched_exactly:
-        note = "B is A with its neurons in another order: their functions are the same."
+        change = "order, sign or scale" if scales else "order or sign"
+        note = f"B is A with its neurons in another {change}: their functions are the same."
     elif aligned.distance < aligned.distance_before:
         note = (
             f"Alignment brought the networks from distance {aligned.distance_before:.4g} to "

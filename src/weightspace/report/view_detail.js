@@ -59,8 +59,9 @@ function blockCard(block) {
     const canvas = heatMap(block, channel, way, label);
     readMap(canvas, block, () => channel, () => way, readout);
     place.replaceChildren(canvas);
-    const most = short(extent(mapValues(block, channel, way)));
-    readout.textContent = `${label}: ${map.whole ? "every value" : `${map.rows} × ${map.columns} cells`}; blue is positive, orange negative, up to ${most}`;
+    const values = mapValues(block, channel, way), cells = map.whole ? "every value" : `${map.rows} × ${map.columns} cells`;
+    const colours = values.every((value) => value === 0) ? "all are zero" : `blue is positive, orange negative, up to ${short(extent(values))}`;
+    readout.textContent = `${label}: ${cells}; ${colours}`;
   };
   const pooledAnywhere = channels.some(([key]) => !block.maps[key].whole);
   card.append(
