@@ -152,9 +152,9 @@ CHANNELS: tuple[str, ...] = (
 
 def _quantiles(values: Tensor, at: tuple[float, ...]) -> list[float]:
     """Values of these ranks, between which nothing is interpolated; of tensors of any size."""
-    last = values.numel() - 1
-    ordered = values.sort().values
-    return [float(ordered[round(q * last)]) for q in at]
+    places = [round(q * (values.numel() - 1)) for q in at]
+    ordered = np.partition(values.numpy(), sorted(set(places)))
+    return [float(ordered[place]) for place in places]
 
 
 def _rms(values: Tensor) -> float:

@@ -15,6 +15,9 @@ from weightspace.find.network import Network
 from weightspace.graph import EdgeBlock, GraphSpec, Piece, canonical_scales
 from weightspace.graph.layout import piece_grid
 
+HUGE = 2**22
+"""Values from which on a network is described in single precision, to save memory."""
+
 
 class Layer(NamedTuple):
     """A matrix, and the vectors of the neurons that it enters.
@@ -42,13 +45,15 @@ class Parts(NamedTuple):
 
 
 def parts_of(network: Network) -> Parts:
-    """Divide a network into matrices and vectors, in double precision.
+    """Divide a network into matrices and vectors, in double precision if it is not huge.
 
     Neurons that may be scaled, or may be for all that is known, are brought to incoming weights
     of norm one first (:func:`weightspace.graph.canonical_scales`). Without a known structure,
     every tensor is a matrix from its first dimension to all others.
     """
-    values = {n: t.double() for n, t in network.state.items() if t.is_floating_point()}
+    values = {n: t for n, t in network.state.items() if t.is_floating_point()}
+    if sum(tensor.numel() for tensor in values.values()) <= HUGE:
+        values = {name: tensor.double() for name, tensor in values.items()}
     if network.spec is None:
         return _by_shapes(network, values)
     spec = freed(network.spec, ("scale",))
@@ -58,7 +63,7 @@ def parts_of(network: Network) -> Parts:
     layers, diagonals = [], []
     for block in spec.blocks:
         for piece in block.pieces:
-            grid = piece_grid(piece, form[piece.parameter]).double()[0]
+            grid = piece_grid(piece, form[piece.parameter])[0]
             if block.kind == "diagonal" and piece.features == 1:
                 diagonals.append(grid.flatten())
             else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,6 +17,7 @@ RoundedTo = Literal["", "float16", "bfloat16", "integers"]
 
 MOST_LEVELS = 256
 _FEWEST = 8
+_SOME = 4096
 _UNIT = {"float16": 2.0**-11, "bfloat16": 2.0**-8}
 
 
@@ -53,8 +54,8 @@ def rounding_of(network: Network) -> Rounding:
     matrices = [network.state[name].flatten(1) for name in matrix_names(network)]
     if sum(m.numel() for m in matrices) < 4 * _FEWEST:
         return Rounding()
-    steps = [_step(matrix) for matrix in matrices]
-    if all(step is not None for step in steps) and any(bool(m.any()) for m in matrices):
+    steps = list(_steps(matrices))
+    if len(steps) == len(matrices) and any(bool(m.any()) for m in matrices):
         return Rounding("integers", _relative(steps, matrices))
     for to, dtype in (("bfloat16", torch.bfloat16), ("float16", torch.float16)):
         if all(torch.equal(m.to(dtype).float(), m) for m in matrices):
@@ -62,11 +63,19 @@ def rounding_of(network: Network) -> Rounding:
     return Rounding()
 
 
-def _relative(steps: Iterable[Tensor | None], matrices: list[Tensor]) -> float:
+def _steps(matrices: list[Tensor]) -> Iterator[Tensor]:
+    """The steps of each matrix, up to the first that is not rounded to any."""
+    for matrix in matrices:
+        step = _step(matrix)
+        if step is None:
+            return
+        yield step
+
+
+def _relative(steps: Iterable[Tensor], matrices: list[Tensor]) -> float:
     """Uniform rounding has the variance step^2 / 12; the mean over the values of all matrices."""
     error = values = 0.0
     for step, matrix in zip(steps, matrices, strict=True):
-        assert step is not None
         square = float(matrix.double().square().mean())
         if square:
             error += matrix.numel() * float((step.double().square() / 12).mean()) / square
@@ -91,6 +100,8 @@ def _step(matrix: Tensor) -> Tensor | None:
 
 def _spacing(values: Tensor) -> float | None:
     """The distance between neighbours if values lie on at most 256 evenly spaced ones."""
+    if len(values) > _SOME and len(torch.unique(values[:_SOME])) > MOST_LEVELS:
+        return None  # A look at some is enough, and much cheaper than sorting all.
     levels: Tensor = torch.unique(values).double()
     if len(levels) > MOST_LEVELS:
         return None
