@@ -27,6 +27,7 @@ html_css_files = ["site.css"]
 html_show_sourcelink = False
 
 autodoc_default_options = {"members": True, "show-inheritance": True}
+autodoc_inherit_docstrings = False  # other libraries refer to their own glossaries
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 autodoc_member_order = "bysource"

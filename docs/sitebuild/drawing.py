@@ -31,16 +31,16 @@ def draw_graph(axis: Any, graph: Any, *, index: int = 0, colours: Any = None) ->
                 [x0, x1], [y0, y1], color="#0c6fbd" if weight > 0 else "#bc4a00",
                 lw=0.3 + 2.2 * share, alpha=0.25 + 0.7 * share, zorder=1,
             )  # fmt: skip
+    lowest = min(spots[:, 1].min() for spots in places.values()) - 0.7
+    axis.set_ylim(lowest - 0.6, -lowest)
     for name, spots in places.items():
         own = None if colours is None else colours.get(name)
         axis.scatter(
             *spots.T, s=130, zorder=2, c="#ffffff" if own is None else own, edgecolors="#59616b"
         )
-        axis.annotate(
-            name, (spots[0, 0], spots[:, 1].min() - 0.75), ha="center", fontsize=10, va="top"
-        )
+        axis.annotate(name, (spots[0, 0], lowest), ha="center", fontsize=10, va="top")
     axis.set_axis_off()
-    axis.margins(0.12, 0.16)
+    axis.margins(x=0.12)
 
 
 def node_places(spec: Any) -> Places:

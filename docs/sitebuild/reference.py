@@ -26,6 +26,7 @@ def register(app: Sphinx) -> None:
     app.add_directive("commands", Commands)
     app.connect("builder-inited", _write_pages)
     app.connect("env-check-consistency", _check)
+    app.connect("autodoc-skip-member", _skip)
 
 
 def reference_pages(roots: list[str]) -> dict[str, str]:
@@ -79,6 +80,12 @@ def _write_pages(app: Sphinx) -> None:
     folder = Path(app.srcdir) / "reference" / "generated"
     folder.mkdir(parents=True, exist_ok=True)
     write_files(folder, reference_pages(packages()))
+
+
+def _skip(app: Sphinx, kind: str, name: str, value: Any, skip: bool, options: Any) -> bool | None:
+    """Leave out methods that another library puts into a class, such as scikit-learn."""
+    foreign = not (getattr(value, "__module__", None) or "weightspace").startswith("weightspace")
+    return True if foreign and callable(value) else None
 
 
 def _check(app: Sphinx, env: Any) -> None:
