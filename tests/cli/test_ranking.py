@@ -117,7 +117,9 @@ def test_predictions_have_intervals_and_strangers_are_not_guessed(
     assert [row["unlike"] for row in table] == ["no"] * 3 + ["yes"] * 2
 
 
-def test_a_whole_zoo_is_ranked(zoo: Zoo, trained: Path, tmp_path: Path) -> None:
+def test_a_whole_zoo_is_ranked(
+    zoo: Zoo, trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "p.json"
     model = str(trained / "model.safetensors")
     written = ["--out", str(tmp_path / "p.csv"), "--json", str(out)]
@@ -128,6 +130,8 @@ def test_a_whole_zoo_is_ranked(zoo: Zoo, trained: Path, tmp_path: Path) -> None:
     values = [row["value"] for row in data["predictions"] if not row["unlike"]]
     assert values == sorted(values, reverse=True)
     assert len(values) > 50
+    assert "coverage" in fails(capsys, "predict", model, zoo.path, "--coverage", "7")
+    assert "files" in fails(capsys, "predict", model)
 
 
 def test_the_test_split_is_set_aside(tmp_path: Path) -> None:
@@ -148,6 +152,8 @@ def test_columns_that_cannot_be_ranked(
     assert "at least 6" in fails(capsys, *train, *regress("few"))
     assert "size" in fails(capsys, *train, *regress("colour"))
     assert "by" in fails(capsys, *train, *regress("size", "--by", "by"))
+    assert "coverage" in fails(capsys, *train, *regress("size", "--coverage", "1"))
+    assert "seed" in fails(capsys, *train, *regress("size", "--seed", "-1"))
 
 
 def test_models_by_name_train_on_zoos_without_splits(zoo: Zoo, tmp_path: Path) -> None:

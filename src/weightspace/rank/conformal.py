@@ -11,6 +11,8 @@ from weightspace.errors import require_between
 from weightspace.rank.folds import Integers
 
 Array = npt.NDArray[np.float64]
+COVERAGES = (0.01, 0.999)
+"""The least and the greatest share that intervals may cover."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +51,7 @@ class Calibration:
         >>> float(low[0]), float(high[0])
         (-7.0, 7.0)
         """
-        require_between("coverage", coverage, 0.01, 0.999)
+        require_between("coverage", coverage, *COVERAGES)
         own = predictions[:, self.folds]
         high = _upper_quantile(own + self.errors, self.weights, coverage)
         low = -_upper_quantile(self.errors - own, self.weights, coverage)

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
-from weightspace.errors import DataError, FileError, WeightspaceError
+from weightspace.errors import DataError, FileError, WeightspaceError, require_between
 from weightspace.find import Folder
 from weightspace.graph import MixedGraph, NeuralGraph
+from weightspace.rank.conformal import COVERAGES
 from weightspace.rank.features import FEATURES, features_of
 from weightspace.rank.ranking import Ranking
 from weightspace.tasks.batches import read_networks
@@ -22,6 +24,7 @@ from weightspace.zoo.store_manifest import MANIFEST
 if TYPE_CHECKING:
     import pandas as pd
 
+Array = npt.NDArray[np.float64]
 _AT_ONCE = 64
 
 
@@ -67,9 +70,12 @@ def rank_networks(
 
     Raises:
         DataError: there are no paths.
+        ModelError: the coverage is out of range.
     """
     if not paths:
         raise DataError("files", expected="checkpoint files of networks", found="none")
+    if coverage is not None:
+        require_between("coverage", coverage, *COVERAGES)
     rows: list[dict[str, Any]] = []
     problems: list[WeightspaceError] = []
     for path in paths:
@@ -142,46 +148,70 @@ def _say(
     coverage: float | None,
     problems: list[WeightspaceError],
 ) -> list[dict[str, Any]]:
-    """A row for each network."""
-    rows = []
+    """A row for each network; those that cannot be read become problems."""
+    described: list[tuple[str, NeuralGraph, Array]] = []
     for name, graph in named:
         try:
-            row = features_of(graph)
-            if not np.isfinite(row).all():
+            features = features_of(graph)
+            if not np.isfinite(features).all():
                 raise FileError(name, expected="finite weights", found="NaN or infinity")
-            rows.append({"file": name, **_row(ranking, row, graph, coverage)})
+            described.append((name, graph, features))
         except WeightspaceError as error:
-            problems.append(
-                FileError(name, expected=error.expected, found=error.found, hint=error.hint)
-            )
+            problems.append(_named(error, name))
+    if not described:
+        return []
+    strange = ranking.familiarity.strangeness(np.concatenate([f for *_, f in described]))
+    alike = strange <= ranking.familiarity.limit
+    known = [one for one, fits in zip(described, alike, strict=True) if fits]
+    said = {one[0]: row for one, row in zip(known, _known(ranking, known, coverage), strict=True)}
+    rows = []
+    for (name, _, features), distance in zip(described, strange.tolist(), strict=True):
+        row = said.get(name) or _stranger(ranking, features)
+        if isinstance(row, WeightspaceError):
+            problems.append(_named(row, name))
+        else:
+            rows.append({"file": name, "rank": None, **row, "strangeness": distance})
     return rows
 
 
-def _row(
-    ranking: Ranking, features: np.ndarray[Any, Any], graph: NeuralGraph, coverage: float | None
-) -> dict[str, Any]:
-    strangeness = float(ranking.familiarity.strangeness(features)[0])
-    if strangeness > ranking.familiarity.limit:
-        return {
-            "rank": None,
-            "value": None,
-            "low": None,
-            "high": None,
-            "unlike": True,
-            "strangeness": strangeness,
-            "differs_in": ranking.familiarity.differences(features[0], FEATURES),
+def _known(
+    ranking: Ranking, known: Sequence[tuple[str, NeuralGraph, Array]], coverage: float | None
+) -> list[dict[str, Any] | WeightspaceError]:
+    """What is said of networks like those that were seen, all at once where that can be."""
+    if not known:
+        return []
+    graphs = MixedGraph.of([graph for _, graph, _ in known]) if ranking.reads_weights else None
+    features = np.concatenate([row for *_, row in known])
+    try:
+        said = ranking.predict(features, graphs, coverage=coverage)
+    except WeightspaceError as error:
+        if len(known) == 1:
+            return [error]
+        return [row for one in known for row in _known(ranking, [one], coverage)]
+    return [
+        {
+            "value": float(value),
+            "low": _end(low),
+            "high": _end(high),
+            "unlike": False,
+            "differs_in": [],
         }
-    networks = MixedGraph.of(graph) if ranking.reads_weights else None
-    said = ranking.predict(features, networks, coverage=coverage)
+        for value, low, high in zip(said.values, said.low, said.high, strict=True)
+    ]
+
+
+def _stranger(ranking: Ranking, features: Array) -> dict[str, Any]:
     return {
-        "rank": None,
-        "value": float(said.values[0]),
-        "low": _end(said.low[0]),
-        "high": _end(said.high[0]),
-        "unlike": False,
-        "strangeness": strangeness,
-        "differs_in": [],
+        "value": None,
+        "low": None,
+        "high": None,
+        "unlike": True,
+        "differs_in": ranking.familiarity.differences(features[0], FEATURES),
     }
+
+
+def _named(error: WeightspaceError, name: str) -> FileError:
+    return FileError(name, expected=error.expected, found=error.found, hint=error.hint)
 
 
 def _end(value: float) -> float | None:

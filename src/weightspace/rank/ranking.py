@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from weightspace.errors import DataError
+from weightspace.errors import LARGEST_SEED, DataError, require_between
 from weightspace.graph import MixedGraph
 from weightspace.rank.candidates import BoostedTrees, candidates_for
 from weightspace.rank.comparing import Validated, compare
-from weightspace.rank.conformal import Calibration
+from weightspace.rank.conformal import COVERAGES, Calibration
 from weightspace.rank.examples import Examples
 from weightspace.rank.familiarity import Familiarity
 from weightspace.rank.features import FEATURES, SIZES
@@ -166,7 +166,7 @@ def fit_ranking(
 
     Raises:
         DataError: there are fewer than six sources.
-        ModelError: there is no such candidate.
+        ModelError: there is no such candidate, or an option is out of range.
 
     >>> generator = np.random.default_rng(0)
     >>> features = generator.normal(size=(30, 3))
@@ -175,6 +175,8 @@ def fit_ranking(
     >>> bool(ranking.predict(features[:1]).high[0] > features[0, 0])
     True
     """
+    require_between("coverage", coverage, *COVERAGES)
+    require_between("seed", seed, 0, LARGEST_SEED)
     candidates = candidates_for(examples, model, folder)
     validated, folds = compare(examples, candidates, seed=seed, progress=progress)
     chosen = _best(validated)
