@@ -234,7 +234,7 @@ def test_mnist_is_learnt_in_seconds() -> None:
     assert PictureChoice("mnist", grey=True).read().shape == (1, 28, 28)
 
 
-@pytest.mark.parametrize("recipe", {type(recipe) for recipe in RECIPES.values()})
+@pytest.mark.parametrize("recipe", dict.fromkeys(map(type, RECIPES.values())))
 def test_recipes_are_made_by_name_with_options_as_typed(recipe: type[TrainedRecipe]) -> None:
     made = make_recipe(recipe.name, {"count": "40", "validation": "0.2", "seed": 4})
     assert made == recipe(count=40, validation=0.2, seed=4)
