@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from tests.rank.tables import table
 from weightspace.errors import DataError, FileError, ModelError
@@ -222,3 +223,17 @@ def test_few_sources_have_intervals_without_ends_and_say_so() -> None:
     said = ranking.predict(table(0, 8).features)
     assert np.isinf(said.high).all()
     assert "infinite" in ranking.notes()[0]
+
+
+def test_checkpoints_of_a_recipes_model_have_one_source(tmp_path: Path) -> None:
+    from weightspace.graph import chain_spec
+    from weightspace.testing import sample_graph
+    from weightspace.zoo import ZooWriter
+
+    spec = chain_spec([2, 3, 1])
+    writer = ZooWriter(tmp_path, specs=[spec], recipe={"name": "kept twice"})
+    rows = [{"model": i // 2, "measured": float(i)} for i in range(8)]
+    writer.write_part(0, sample_graph(spec, 8, dtype=torch.float32).stacked_state(), rows)
+    zoo = writer.finish(splits={})
+    assert Examples.of_zoo(zoo, "measured").groups.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert Examples.of_zoo(zoo, "measured", by="measured").sources == 8

@@ -59,7 +59,8 @@ def train(
         model: auto; for numbers also ridge or trees (on statistics of weights); or a name of
             docs/models.md, such as ng-gnn-probes, dws or scale-gmn: `weightspace models` lists
             all. For classes, auto is ng-gnn-probes.
-        by: the column of sources; networks of one are never on both sides of a division.
+        by: the column of sources, networks of which are never on both sides of a division;
+            source or model if there is one.
         coverage: the share of new networks whose number shall lie in its interval.
         option: options of the model, such as width=64 layers=3.
         out: a folder for the model, checkpoints and logs.

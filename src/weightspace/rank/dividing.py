@@ -20,7 +20,8 @@ def own_splits(zoo: Zoo, target: str, *, by: str | None, seed: int) -> dict[str,
     Args:
         zoo: the networks.
         target: the column of labels.
-        by: the column of sources; ``source`` if there is one, else every network for itself.
+        by: the column of sources; ``source`` or ``model`` if there is one, else every
+            network for itself.
         seed: of the division.
 
     Raises:

@@ -19,7 +19,9 @@ from weightspace.tasks.quantities import Quantity
 from weightspace.zoo import Zoo
 
 Array = npt.NDArray[np.float64]
-SOURCE, DIGEST = "source", "sha256"
+SOURCES = ("source", "model")
+"""Columns that name the source of a network, as imports and recipes call it."""
+DIGEST = "sha256"
 _LOG = logging.getLogger(__name__)
 
 
@@ -69,7 +71,8 @@ class Examples:
         Args:
             zoo: the networks.
             target: the column of what was measured.
-            by: the column of sources; ``source`` if there is one, else every network for itself.
+            by: the column of sources; ``source`` or ``model`` if there is one, else
+                every network for itself.
             rows: which networks; all if not given.
             name: of these networks, for messages.
 
@@ -93,7 +96,7 @@ class Examples:
 def sources_of(zoo: Zoo, rows: Sequence[int], by: str | None) -> list[Any]:
     """The source of each network; networks with the same weights have one."""
     names = zoo.metadata.column_names
-    column = by or (SOURCE if SOURCE in names else None)
+    column = by or next((name for name in SOURCES if name in names), None)
     if column is None:
         return [None] * len(rows)
     values = zoo.column(column)[list(rows)].tolist()
