@@ -82,7 +82,7 @@ def _write_pages(app: Sphinx) -> None:
     write_files(folder, reference_pages(packages()))
 
 
-def _skip(app: Sphinx, kind: str, name: str, value: Any, skip: bool, options: Any) -> bool | None:
+def _skip(app: Sphinx, kind: str, name: str, value: Any, *rest: Any) -> bool | None:
     """Leave out methods that another library puts into a class, such as scikit-learn."""
     foreign = not (getattr(value, "__module__", None) or "weightspace").startswith("weightspace")
     return True if foreign and callable(value) else None

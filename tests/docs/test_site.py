@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import sys
@@ -14,6 +15,9 @@ sys.path.append(str(ROOT / "docs"))
 
 pytest.importorskip("sphinx")
 
+from sphinx.application import Sphinx  # noqa: E402
+
+from sitebuild import executed  # noqa: E402
 from sitebuild.links import rewritten  # noqa: E402
 from sitebuild.names import comment_of, documented, leaves, packages, public_names  # noqa: E402
 from sitebuild.reference import missing, reference_pages  # noqa: E402
@@ -51,6 +55,24 @@ def test_what_fails_is_an_error_with_what_was_printed(session: Session) -> None:
     with pytest.raises(PageError, match="ended with 3, not 0"):
         session.shell(["exit 3", "echo later"])
     assert session.shell(["exit 3"], exit_code=3).text == ""
+
+
+@pytest.mark.parametrize("code", ["print(6 * 7)", "raise ValueError('on purpose')"])
+def test_a_block_that_fails_fails_the_build(code: str, tmp_path: Path) -> None:
+    source, warnings = tmp_path / "source", io.StringIO()
+    source.mkdir()
+    (source / "index.md").write_text(f"# A page\n\n```{{run}}\n{code}\n```\n")
+    overrides = {"extensions": ["myst_parser"], "exclude_patterns": []}
+    app = Sphinx(
+        source, None, tmp_path / "out", tmp_path / "trees", "html",
+        overrides, status=None, warning=warnings, warningiserror=True,
+    )  # fmt: skip
+    executed.register(app)
+    app.build()
+    page = (tmp_path / "out" / "index.html").read_text()
+    assert (app.statuscode == 0) == (code == "print(6 * 7)")
+    assert ("on purpose" in warnings.getvalue()) == (app.statuscode != 0)
+    assert ("42" in page) == (app.statuscode == 0)
 
 
 def test_commands_of_the_package_run_in_the_pages_folder(session: Session) -> None:
