@@ -251,3 +251,11 @@ def test_the_page_runs(
     exec(compile(code, "zoos.md", "exec"), {})
     measured, stored = capsys.readouterr().out.removeprefix("tensor(").split(") ")
     assert float(measured) == pytest.approx(float(stored), abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    "recipe", [CnnZoo(images="digits"), Classifiers(images="digits", kind="cnn", side=8)]
+)
+def test_images_that_are_too_small_are_named(recipe: TrainedRecipe) -> None:
+    with pytest.raises(DataError, match=r"images digits.*15 x 15.*found 8 x 8.*side=15"):
+        recipe.make_part(0)

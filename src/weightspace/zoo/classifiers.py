@@ -17,7 +17,7 @@ from weightspace.zoo.image_mlp import ImageMlp, image_mlp_spec
 from weightspace.zoo.image_recipe import ImageRecipe
 from weightspace.zoo.pictures import PictureChoice
 from weightspace.zoo.rebuilding import build_network
-from weightspace.zoo.small_cnn import SmallCnnStack, known_activation
+from weightspace.zoo.small_cnn import SMALLEST_SIDE, SmallCnnStack, known_activation
 from weightspace.zoo.stack_training import OptimiserChoice
 
 KINDS = ("mlp", "cnn")
@@ -68,6 +68,11 @@ class Classifiers(ImageRecipe):
     def choice(self) -> PictureChoice:
         """Which images the networks are trained on."""
         return PictureChoice(self.images, grey=self.grey, side=self.side)
+
+    @property
+    def smallest_side(self) -> int:
+        """See :class:`~weightspace.zoo.image_recipe.ImageRecipe`."""
+        return SMALLEST_SIDE if self.kind == "cnn" else 1
 
     def specs(self) -> Sequence[GraphSpec]:
         """The one spec."""

@@ -15,7 +15,7 @@ from weightspace.graph import GraphSpec
 from weightspace.importers.from_module import module_spec
 from weightspace.zoo.classifying import Logits
 from weightspace.zoo.image_recipe import ImageRecipe
-from weightspace.zoo.small_cnn import SmallCnn, SmallCnnStack, known_activation
+from weightspace.zoo.small_cnn import SMALLEST_SIDE, SmallCnn, SmallCnnStack, known_activation
 from weightspace.zoo.trained_recipe import derived_seed, log_uniform, one_of
 
 INITIALISATIONS = ("he_normal", "glorot_normal", "orthogonal", "normal", "truncated_normal")
@@ -54,6 +54,11 @@ class CnnZoo(ImageRecipe):
             )
         for activation in self.activations:
             known_activation(activation)
+
+    @property
+    def smallest_side(self) -> int:
+        """See :class:`~weightspace.zoo.image_recipe.ImageRecipe`."""
+        return SMALLEST_SIDE
 
     def specs(self) -> Sequence[GraphSpec]:
         """A spec for each activation that a part has."""

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import torch
 from torch import nn
 
-from weightspace.errors import require_between
+from weightspace.errors import DataError, require_between
 from weightspace.zoo.classifying import (
     ImageClassification,
     Logits,
@@ -60,9 +60,26 @@ class ImageRecipe(TrainedRecipe):
         return PictureChoice(self.images, grey=True, side=self.side)
 
     @property
+    def smallest_side(self) -> int:
+        """Of images that the networks can take."""
+        return 1
+
+    @property
     def pictures(self) -> Pictures:
-        """The images, read once in a process."""
-        return self.choice.read()
+        """The images, read once in a process.
+
+        Raises:
+            DataError: they are too small for the networks.
+        """
+        found = self.choice.read()
+        if min(found.shape[1:]) < self.smallest_side:
+            raise DataError(
+                f"images {self.images}",
+                expected=f"at least {self.smallest_side} x {self.smallest_side} pixels",
+                found=f"{found.shape[1]} x {found.shape[2]}",
+                hint=f"Set the option side={self.smallest_side}, or choose other images.",
+            )
+        return found
 
     @abstractmethod
     def drawn(self, number: int) -> dict[str, Any]:

@@ -25,13 +25,16 @@ ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
 
 WIDTH, LAYERS = 16, 3
 
+SMALLEST_SIDE = 15
+"""Of images: the last convolution then has one place."""
+
 
 class SmallCnn(nn.Module):
     """Three convolutions of 16 filters, the mean over all places, a linear layer.
 
     Unterthiner et al. 2020, "Predicting neural network accuracy from weights": filters of
     3 x 3 with stride 2, 4,970 parameters with one channel and ten classes. It takes images
-    ``[batch, channels, height, width]`` of any size from 15 x 15, with values in [0, 1].
+    ``[batch, channels, height, width]`` of any size from 15 x 15.
 
     Args:
         activation: one of :data:`ACTIVATIONS`.
