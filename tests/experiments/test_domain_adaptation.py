@@ -55,7 +55,7 @@ def test_every_method_is_judged_on_unseen_classifiers_and_images(tmp_path: Path)
 def inverted_accuracy(zoo: Zoo, images: Path) -> float:
     """Each test classifier on inverted test images, by a plain loop."""
     kept = load_file(images)
-    values = 1 - kept["test"].float().flatten(1) / 255
+    values = 1 - 2 * kept["test"].float().flatten(1) / 255  # inverted and centred
     shares = []
     for row in zoo.split("test"):
         state = {name: tensor[0] for name, tensor in zoo.states([row]).items()}

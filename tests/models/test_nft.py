@@ -135,7 +135,7 @@ def test_what_it_cannot_read_is_named() -> None:
     spec = networks_of(Grouped(), torch.randn(1, 2, 4, 4)).spec
     with pytest.raises(ModelError, match=r"grouped.*nfn-np"):
         NFT(Requirements.of([spec])).check(spec)
-    with pytest.raises(ModelError, match="divide the width"):
+    with pytest.raises(ModelError, match="divides the width"):
         NFT(Requirements.of([chain_spec([2, 4, 1])]), width=6, heads=4)
     with pytest.raises(ModelError, match="another"):
         NFT(Requirements.of([chain_spec([2, 4, 1])])).check(chain_spec([2, 5, 1]))

@@ -17,7 +17,7 @@ from weightspace.zoo.small_cnn import known_activation
 class ImageMlp(nn.Module):
     """Linear layers on the values of an image, channels first, with an activation between.
 
-    It takes images ``[batch, channels, height, width]`` with values in [0, 1].
+    It takes images ``[batch, channels, height, width]`` with values in [-1, 1].
 
     Args:
         sizes: the numbers of neurons: the image's values, hidden layers, classes.

@@ -17,7 +17,7 @@ class SmallVit(nn.Module):
     """Patches as tokens, some blocks, the mean of the tokens, a linear layer.
 
     Dosovitskiy et al. 2021, with the mean of all tokens in place of a class token. It takes
-    images ``[batch, channels, height, width]`` with values in [0, 1].
+    images ``[batch, channels, height, width]`` with values in [-1, 1].
 
     Args:
         shape: width, heads, blocks, expansion and activation.

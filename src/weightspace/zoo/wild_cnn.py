@@ -62,8 +62,9 @@ class WildArchitecture:
     def draw(cls, random: np.random.Generator) -> WildArchitecture:
         """Draw one: every property uniform, half of the layers with a residual.
 
-        >>> WildArchitecture.draw(np.random.default_rng(1)).widths
-        (32, 64, 4, 4, 8)
+        >>> drawn = WildArchitecture.draw(np.random.default_rng(1))
+        >>> len(drawn.widths) == len(drawn.kernels), set(drawn.kernels) <= set(KERNELS)
+        (True, True)
         """
         layers = int(random.integers(DEPTHS[0], DEPTHS[1] + 1))
         residuals = [
@@ -94,7 +95,7 @@ class WildCnn(nn.Module):
 
     ``h_l = act_l(conv_l(h_{l-1})) + h_r`` over the channels that ``h_l`` and ``h_r`` share; an
     earlier layer of higher resolution is averaged down first. It takes images
-    ``[batch, channels, height, width]`` with values in [0, 1].
+    ``[batch, channels, height, width]`` with values in [-1, 1].
 
     Args:
         architecture: the structure.
