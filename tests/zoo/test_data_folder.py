@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.data import shared_data
 from weightspace.errors import DataError, FileError
-from weightspace.zoo.data_folder import data_file, named_images
+from weightspace.zoo.data_folder import data_file, images_of, named_images
 
 
 def test_digits_need_no_file() -> None:
@@ -44,3 +45,15 @@ def test_named_images(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WEIGHTSPACE_DATA", str(folder))
     images = named_images(name)
     assert (images.shape, len(images.train), len(images.test)) == (shape, train, test)
+
+
+def test_images_are_a_name_or_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "own.npz"
+    pixels, labels = np.zeros((3, 4, 4), dtype=np.uint8), np.array([0, 1, 1])
+    np.savez(path, x_train=pixels, y_train=labels, x_test=pixels, y_test=labels)
+    assert images_of(str(path)).shape == (4, 4, 1)
+    assert images_of("digits").shape == (8, 8, 1)
+    with pytest.raises(FileError):
+        images_of(str(tmp_path / "missing.npz"))
+    with pytest.raises(DataError, match="digits, mnist"):
+        images_of("no-such-set")

@@ -54,6 +54,7 @@ def align(
         out: the file for B's new tensors.
         json: also write the figures to this file.
     """
+    from weightspace.align import align_weights
     from weightspace.cli.architecture import architecture_of, loss_on
 
     architecture = architecture_of(a, module=module, inputs=inputs, activation=activation)
@@ -62,7 +63,7 @@ def align(
     examples = None if measured is None else measured.inputs
     kinds: tuple[Kind, ...] = ("sign", "scale") if scales else ("sign",)
     if method == "weights":
-        found = align_by_weights(architecture, fixed, moving, kinds, restarts)
+        found = align_weights(architecture.spec, fixed, moving, kinds=kinds, restarts=restarts)
     else:
         found = _by_activations(architecture, fixed, moving, examples, kinds, restarts)
     write_network(out, found.aligned)
@@ -77,19 +78,6 @@ def align(
     say(f"saved as {out}")
     if json is not None:
         write_json(json, figures)
-
-
-def align_by_weights(
-    architecture: Architecture,
-    fixed: State,
-    moving: State,
-    kinds: Sequence[Kind] = ("sign",),
-    restarts: int = 1,
-) -> Alignment:
-    """Bring one network to another by their weights."""
-    from weightspace.align import align_weights
-
-    return align_weights(architecture.spec, fixed, moving, kinds=kinds, restarts=restarts)
 
 
 def _by_activations(  # noqa: PLR0917 (one step of the command)

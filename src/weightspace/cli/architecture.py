@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from weightspace.graph import GraphSpec, State
-    from weightspace.zoo import ImageSet
+
+MOST_TRAINING = 5000
+"""Training images, at the most, that statistics are estimated on."""
 
 
 class Architecture(ABC):
@@ -167,10 +169,17 @@ def architecture_of(
 
 
 class Measured(NamedTuple):
-    """The loss of a network as a function of its tensors, and the inputs it is taken on."""
+    """How networks are judged on labelled images.
+
+    Args:
+        loss: of a network's tensors.
+        inputs: that it is taken on: the test images where there are any.
+        training: the inputs of some training images.
+    """
 
     loss: Callable[[State], float]
     inputs: Tensor
+    training: Tensor
 
 
 def loss_on(architecture: Architecture, data: str | None, *, most: int = 2000) -> Measured | None:
@@ -179,13 +188,15 @@ def loss_on(architecture: Architecture, data: str | None, *, most: int = 2000) -
     Args:
         architecture: of the networks.
         data: a name such as mnist, an .npz file, or None.
-        most: images at the most; the test images where there are any.
+        most: images at the most.
     """
     if data is None:
         return None
     import torch.nn.functional as F
 
-    images = labelled_images(data)
+    from weightspace.zoo.data_folder import images_of
+
+    images = images_of(data)
     there = len(images.test) > 0
     x = (images.test if there else images.train)[:most]
     y = (images.test_labels if there else images.train_labels)[:most]
@@ -194,12 +205,4 @@ def loss_on(architecture: Architecture, data: str | None, *, most: int = 2000) -
     def loss(state: State) -> float:
         return float(F.cross_entropy(architecture.run(state, inputs), y))
 
-    return Measured(loss, inputs)
-
-
-def labelled_images(data: str) -> ImageSet:
-    """Images by name, or of an .npz file."""
-    from weightspace.zoo.data_folder import IMAGE_SETS, named_images
-    from weightspace.zoo.images import load_images
-
-    return named_images(data) if data in IMAGE_SETS else load_images(Path(data))
+    return Measured(loss, inputs, architecture.shaped(images.train[:MOST_TRAINING]))

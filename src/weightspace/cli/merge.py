@@ -60,8 +60,8 @@ def merge(
         out: the file for the merged network.
         json: also write the figures to this file.
     """
-    from weightspace.align import merge_states
-    from weightspace.cli.align import align_by_weights, change_of, write_network
+    from weightspace.align import align_weights, merge_states
+    from weightspace.cli.align import change_of, write_network
     from weightspace.cli.architecture import architecture_of, loss_on
     from weightspace.errors import ModelError
 
@@ -72,18 +72,19 @@ def merge(
     states = [architecture.read(path) for path in networks]
     goal = states[0] if base is None else architecture.read(base)
     how = _how(method, weights, t, goal if base is not None else None, scale)
-    merged, measured = merge_states(states, how), loss_on(architecture, data)
-    unaligned = None if measured is None else measured.loss(merged)
+    how.check(len(states))  # before the networks are aligned
+    measured = loss_on(architecture, data)
+    unaligned = None if measured is None else measured.loss(merge_states(states, how))
     exact, changes = [], []
     if align:
         for number, state in enumerate(states):
             if state is not goal:
-                found = align_by_weights(architecture, goal, state)
+                found = align_weights(architecture.spec, goal, state)
                 exact.append(found.matched_exactly)
                 changes.append(change_of(architecture, state, found.aligned, measured))
                 states[number] = found.aligned
-        merged = merge_states(states, how)
-    repaired = _repair(architecture, merged, data)
+    merged = merge_states(states, how)
+    repaired = _repair(architecture, merged, measured)
     write_network(out, merged)
     figures = {
         "networks": len(networks),
@@ -116,22 +117,22 @@ def _how(
     return TaskArithmetic(base, scale)
 
 
-def _repair(architecture: Architecture, merged: dict[str, Tensor], data: str | None) -> bool:
+def _repair(
+    architecture: Architecture, merged: dict[str, Tensor], measured: Measured | None
+) -> bool:
     """Estimate batch norms' statistics of the merged network again, in place."""
     import torch
 
     from weightspace.align import repair_statistics
-    from weightspace.cli.architecture import labelled_images
 
     statistics = any(name.endswith("running_var") for name in merged)
     if not statistics:
         return False
-    if data is None:
+    if measured is None:
         say("batch norms keep the mean of their statistics: give --data to estimate them again")
         return False
     module = architecture.module(merged)
-    inputs = architecture.shaped(labelled_images(data).train[:5000])
-    repaired = repair_statistics(module, torch.split(inputs, BATCH))
+    repaired = repair_statistics(module, torch.split(measured.training, BATCH))
     merged.update({name: tensor.clone() for name, tensor in module.state_dict().items()})
     return repaired
 

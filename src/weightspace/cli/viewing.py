@@ -187,9 +187,9 @@ def _images(data: str, wanted: tuple[int, ...], chunk: int = 1) -> tuple[Tensor,
     Raises:
         DataError: they do not have that shape, or are fewer than one batch.
     """
-    from weightspace.cli.architecture import labelled_images
+    from weightspace.zoo.data_folder import images_of
 
-    images = labelled_images(data)
+    images = images_of(data)
     test = len(images.test) > 0
     x = images.test if test else images.train
     y = images.test_labels if test else images.train_labels

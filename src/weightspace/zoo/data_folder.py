@@ -61,6 +61,22 @@ def named_images(name: str) -> ImageSet:
     return IMAGE_SETS[name]()
 
 
+def images_of(source: str) -> ImageSet:
+    """Images by the name of their set, or of an ``.npz`` file.
+
+    Args:
+        source: a name as for :func:`named_images`, or a path as for
+            :func:`~weightspace.zoo.images.load_images`.
+
+    Raises:
+        DataError: it is neither.
+        FileError: the file is not there, or cannot be read.
+    """
+    if source not in IMAGE_SETS and (source.endswith(".npz") or Path(source).is_file()):
+        return load_images(Path(source))
+    return named_images(source)
+
+
 def _mnist() -> ImageSet:
     return _from_file("images/mnist.npz", "MNIST")
 

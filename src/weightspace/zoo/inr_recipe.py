@@ -14,8 +14,8 @@ from jaxtyping import Float
 
 from weightspace.errors import ModelError
 from weightspace.graph import GraphSpec
-from weightspace.zoo.data_folder import named_images
-from weightspace.zoo.images import ImageSet, load_images
+from weightspace.zoo.data_folder import images_of
+from weightspace.zoo.images import ImageSet
 from weightspace.zoo.inr_fit import image_samples
 from weightspace.zoo.recipe import LocalPool, make_zoo
 from weightspace.zoo.signal_fit import LEARNING_RATE, FittedSignals, Samples
@@ -168,7 +168,7 @@ def inr_images(
     """
     if variant not in VARIANTS:
         raise ModelError("variant", expected=f"one of {', '.join(VARIANTS)}", found=repr(variant))
-    chosen = load_images(images) if images.endswith(".npz") else named_images(images)
+    chosen = images_of(images)
     counts = [
         len(there) if wanted is None else wanted
         for wanted, there in ((train, chosen.train), (test, chosen.test))

@@ -12,8 +12,8 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from weightspace.errors import DataError, ModelError, require_between
-from weightspace.zoo.data_folder import named_images
-from weightspace.zoo.images import ImageSet, load_images
+from weightspace.zoo.data_folder import images_of
+from weightspace.zoo.images import ImageSet
 
 _LUMA = (0.299, 0.587, 0.114)
 
@@ -154,9 +154,7 @@ def evenly(available: int, wanted: int) -> Int[Tensor, " chosen"]:
 
 @lru_cache(maxsize=2)
 def _read(choice: PictureChoice) -> Pictures:
-    name = choice.name
-    images = load_images(name) if name.endswith(".npz") else named_images(name)
-    return pictures_of(images, grey=choice.grey, side=choice.side)
+    return pictures_of(images_of(choice.name), grey=choice.grey, side=choice.side)
 
 
 def _prepared(images: Tensor, grey: bool, side: int) -> Tensor:

@@ -15,8 +15,7 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from weightspace.errors import DataError
-from weightspace.zoo.data_folder import IMAGE_SETS, named_images
-from weightspace.zoo.images import load_images
+from weightspace.zoo.data_folder import images_of
 
 Array = npt.NDArray[Any]
 Part = tuple[Float[Tensor, "n channels height width"], Int[Tensor, " n"]]
@@ -94,7 +93,7 @@ def sweep_data(
     >>> sweep_data("digits", train=100).as_dict()["train"]
     100
     """
-    found = named_images(name) if name in IMAGE_SETS or not _is_file(name) else load_images(name)
+    found = images_of(name)
     there = len(found.train)
     validation = validation or max(1, int(there * _VALIDATION))
     train = train or there - validation
