@@ -9,14 +9,14 @@ from weightspace.experiments.dilation import PUBLISHED_SIZE, SMALL
 from weightspace.experiments.experiment import Preset
 from weightspace.experiments.inr_editing import InrEditing
 
-_CHOSEN = ("ng-gnn-linear", "ng-gnn", "nfn-np", "dws", "flat-mlp")
+_CHOSEN = ("ng-gnn-linear", "ng-gnn-probes", "nfn-np", "dws", "flat-mlp")
 
 
 def _plan(**changes: Any) -> dict[str, Any]:
     return {
         "hidden": [32, 32],
         "steps": 300,
-        "train_images": 3000,
+        "train_images": 2000,
         "test_images": 500,
         "validation": 0.1,
         "models": {name: SMALL[name] for name in _CHOSEN},
@@ -39,8 +39,8 @@ class Contrast(InrEditing):
     images: ClassVar[str] = "cifar10-jpeg"
     presets: ClassVar[Mapping[str, Preset]] = {
         "cpu": Preset(
-            data="3,000 training and 500 test images of JPEG CIFAR-10; SIRENs 2-32-32-3.",
-            time="half an hour on two cores",
+            data="2,000 training and 500 test images of JPEG CIFAR-10; SIRENs 2-32-32-3.",
+            time="twenty minutes on two cores",
             settings=_plan(),
         ),
         "full": Preset(

@@ -10,21 +10,20 @@ from weightspace.experiments.inr_editing import InrEditing
 
 SMALL: dict[str, dict[str, Any]] = {
     "ng-gnn-linear": {"dropout": 0.0},
-    "ng-gnn": {"dropout": 0.0},
-    "ng-gnn-probes": {"dropout": 0.0},
+    "ng-gnn-probes": {"width": 24, "layers": 3, "dropout": 0.0},
     "ng-t-edges": {
-        "width": 32,
-        "pair_width": 16,
-        "size": 64,
+        "width": 16,
+        "pair_width": 8,
+        "size": 32,
         "heads": 4,
-        "layers": 3,
-        "node_hidden": 64,
-        "pair_hidden": 32,
+        "layers": 2,
+        "node_hidden": 32,
+        "pair_hidden": 16,
         "dropout": 0.0,
     },
-    "nfn-np": {},
+    "nfn-np": {"width": 64},
     "dws": {},
-    "scale-gmn": {"width": 32, "layers": 3},
+    "scale-gmn": {"width": 24, "layers": 2},
     "flat-mlp": {},
 }
 PUBLISHED_SIZE: dict[str, dict[str, Any]] = {
@@ -62,13 +61,13 @@ class Dilation(InrEditing):
     other_images: ClassVar[str | None] = "fashion-mnist"
     presets: ClassVar[Mapping[str, Preset]] = {
         "cpu": Preset(
-            data="6,000 training and 1,000 test images of MNIST, and 1,000 test images of "
+            data="4,000 training and 1,000 test images of MNIST, and 1,000 test images of "
             "Fashion-MNIST; SIRENs 2-32-32-1.",
-            time="an hour and a half on two cores",
+            time="half an hour on two cores",
             settings={
                 "hidden": [32, 32],
                 "steps": 200,
-                "train_images": 6000,
+                "train_images": 4000,
                 "test_images": 1000,
                 "validation": 0.1,
                 "models": SMALL,
@@ -85,7 +84,7 @@ class Dilation(InrEditing):
             settings={
                 "hidden": [32, 32],
                 "steps": 1000,
-                "train_images": 60000,
+                "train_images": 40000,
                 "test_images": 10000,
                 "validation": 5 / 60,
                 "models": PUBLISHED_SIZE,

@@ -57,7 +57,7 @@ def _plan(**changes: Any) -> dict[str, Any]:
         "validation_images": 1000,
         "test_images": 2000,
         "models": _SMALL,
-        "epochs": 20,
+        "epochs": 12,
         "batch_size": 16,
         "images_a_step": 256,
         "learning_rate": 3e-3,
@@ -99,7 +99,7 @@ class DomainAdaptation(Experiment):
         "cpu": Preset(
             data="300 multilayer perceptrons 64-32-32-10 (210 to train on) trained on JPEG "
             "CIFAR-10, grey, 8 x 8; four corruptions.",
-            time="an hour on two cores",
+            time="half an hour on two cores",
             settings=_plan(),
         ),
         "full": Preset(

@@ -196,18 +196,18 @@ class SmallCnnGeneralisation(Generalisation):
     }
     presets: ClassVar[Mapping[str, Preset]] = {
         "cpu": Preset(
-            data="384 CNNs of 4,970 parameters with ReLU on MNIST, 4 checkpoints each.",
-            time="an hour and a quarter on two cores",
+            data="256 CNNs of 4,970 parameters with ReLU on MNIST, 4 checkpoints each.",
+            time="twenty minutes on two cores",
             settings={
                 "zoo": {
                     "images": "mnist",
                     "activations": ["relu"],
-                    "count": 384,
-                    "updates": 1000,
+                    "count": 256,
+                    "updates": 600,
                     "checkpoints": 4,
                 },
-                "epochs": 50,
-                "batch_size": 32,
+                "epochs": 20,
+                "batch_size": 16,
                 "learning_rate": 2e-3,
                 "sizes": "small",
             },
@@ -273,21 +273,23 @@ class WildParkGeneralisation(Generalisation):
     }
     presets: ClassVar[Mapping[str, Preset]] = {
         "cpu": Preset(
-            data="CNNs of 128 architectures on MNIST, 5 checkpoints each; 32 small CNNs.",
-            time="an hour and a half on two cores",
+            data="CNNs of 128 architectures on MNIST at 16 x 16, 5 checkpoints each; 32 small CNNs.",
+            time="half an hour on two cores",
             settings={
                 "zoo": {
                     "images": "mnist",
+                    "side": 16,
                     "count": 128,
                     "siblings": 1,
-                    "updates": 600,
+                    "updates": 300,
                     "checkpoints": 5,
                 },
                 "other": {
                     "images": "mnist",
+                    "side": 16,
                     "count": 32,
                     "siblings": 16,
-                    "updates": 800,
+                    "updates": 600,
                     "checkpoints": 4,
                     "seed": 1,
                 },
@@ -354,15 +356,15 @@ class TransformerGeneralisation(Generalisation):
     }
     presets: ClassVar[Mapping[str, Preset]] = {
         "cpu": Preset(
-            data="160 vision transformers of 8 shapes on MNIST at 14 x 14, 4 checkpoints each.",
-            time="an hour and a half on two cores",
+            data="96 vision transformers of 6 shapes on MNIST at 14 x 14, 4 checkpoints each.",
+            time="twenty minutes on two cores",
             settings={
                 "zoo": {
                     "images": "mnist",
                     "side": 14,
-                    "count": 160,
-                    "shapes": 8,
-                    "updates": 600,
+                    "count": 96,
+                    "shapes": 6,
+                    "updates": 500,
                     "checkpoints": 4,
                 },
                 "epochs": 15,
