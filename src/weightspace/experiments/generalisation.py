@@ -273,7 +273,8 @@ class WildParkGeneralisation(Generalisation):
     }
     presets: ClassVar[Mapping[str, Preset]] = {
         "cpu": Preset(
-            data="CNNs of 128 architectures on MNIST at 16 x 16, 5 checkpoints each; 32 small CNNs.",
+            data="CNNs of 128 architectures on MNIST at 16 x 16, 5 checkpoints each; "
+            "32 small CNNs.",
             time="half an hour on two cores",
             settings={
                 "zoo": {
