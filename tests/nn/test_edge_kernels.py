@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,14 +12,14 @@ import torch
 from torch import Tensor
 
 from tests.nn.batches import mixed_batch
+from weightspace.graph import MixedGraph, NeuralGraph, chain_spec
 from weightspace.models import Requirements, make_model
-from weightspace.nn import fuse_kernels
-from weightspace.nn.arrangement import Run
+from weightspace.nn import arrange, fuse_kernels
+from weightspace.nn.arrangement import Arrangement
 from weightspace.nn.compiling import compiled_library
 from weightspace.nn.edge_kernels import SOURCE, edge_kernels
-from weightspace.nn.edge_passes import EdgePasses, LiftedEdges
+from weightspace.nn.edge_passes import EdgeInputs, EdgePasses
 from weightspace.nn.fusion import edge_passes
-from weightspace.nn.pieces import Direction, Ends
 from weightspace.nn.plain_passes import PlainPasses
 
 SHAPES = [(1, 1, 1), (3, 2, 5), (2, 33, 7), (64, 32, 2), (5, 1, 130), (1, 90, 40), (2, 3, 700)]
@@ -32,6 +33,11 @@ def kernels() -> EdgePasses:
     return found
 
 
+@pytest.fixture(autouse=True)
+def threads_for_few_edges(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("weightspace.nn.edge_kernels.WORTH_THREADS", 1)
+
+
 @pytest.fixture
 def two_threads() -> Iterator[None]:
     before = torch.get_num_threads()
@@ -40,27 +46,35 @@ def two_threads() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def direction(shape: tuple[int, int, int], index: int) -> Direction:
+def arrangement(shape: tuple[int, int, int]) -> Arrangement:
+    """Of networks of one block."""
     lead, targets, sources = shape
-    target = slice(0, lead * targets)
-    source = slice(target.stop, target.stop + lead * sources)
-    edges = slice(0, lead * targets * sources)
-    return Direction(Run(*shape, edges, target, source, target, source, (), ()), index)
+    spec = chain_spec([sources, targets])
+    state = {p.name: torch.zeros(p.shape) for p in spec.parameters}
+    return arrange(MixedGraph.of(NeuralGraph.from_states(spec, [state] * lead)))
 
 
-def lifted(way: Direction, outputs: int, width: int = 32) -> LiftedEdges:
+def several() -> Arrangement:
+    """Of networks of many shapes, some of several groups."""
+    return arrange(mixed_batch(True, torch.float32))
+
+
+ARRANGEMENTS = [*(functools.partial(arrangement, shape) for shape in SHAPES), several]
+Make = Callable[[], Arrangement]
+
+
+def inputs(arranged: Arrangement, outputs: int, width: int = 32) -> EdgeInputs:
     torch.manual_seed(0)
-    nodes = torch.randn(2, way.run.source.stop, width)  # type: ignore[union-attr]
-    edges = torch.randn(way.run.edges.stop, width)
-    weight = torch.randn(outputs * width, width) / width**0.5
-    bias = torch.randn(outputs * width)
-    return LiftedEdges(way, edges, weight, bias, Ends.of(way, *nodes))
+    receivers, senders = torch.randn(2, arranged.node_count, width)
+    edges = torch.randn(2, arranged.edge_count, width)
+    weight = torch.randn(2, outputs * width, width) / width**0.5
+    bias = torch.randn(2, outputs * width)
+    return EdgeInputs(arranged, edges, weight, bias, receivers, senders)
 
 
-def exact(given: LiftedEdges) -> LiftedEdges:
-    ends = Ends(given.ends.receiver.double(), given.ends.sender.double())
-    tensors = (given.edges.double(), given.weight.double(), given.bias.double())
-    return LiftedEdges(given.way, *tensors, ends)
+def exact(given: EdgeInputs) -> EdgeInputs:
+    arranged, *tensors = given
+    return EdgeInputs(arranged, *(tensor.double() for tensor in tensors))
 
 
 def close(found: Tensor, wanted: Tensor) -> bool:
@@ -69,80 +83,72 @@ def close(found: Tensor, wanted: Tensor) -> bool:
 
 
 @pytest.mark.usefixtures("two_threads")
-@pytest.mark.parametrize("index", [0, 1])
-@pytest.mark.parametrize("shape", SHAPES)
-def test_film(kernels: EdgePasses, shape: tuple[int, int, int], index: int) -> None:
-    way = direction(shape, index)
-    given = lifted(way, 2)
+@pytest.mark.parametrize("make", ARRANGEMENTS)
+def test_film(kernels: EdgePasses, make: Make) -> None:
+    given = inputs(make(), 2)
     found, wanted = kernels.film(given), PlainPasses().film(exact(given))
     assert all(close(*pair) for pair in zip(found, wanted, strict=True))
 
-    grads = [torch.randn_like(each) for each in found]
-    d_edges = torch.full_like(given.edges, torch.nan)
-    d_edges_wanted = torch.empty_like(given.edges, dtype=torch.float64)
-    *own, ends = kernels.film_backward(given, grads, d_edges)
-    *other, ends_wanted = PlainPasses().film_backward(
-        exact(given), [grad.double() for grad in grads], d_edges_wanted
-    )
-    pairs = [
-        (d_edges, d_edges_wanted),
-        *zip(own, other, strict=True),
-        (ends.receiver, ends_wanted.receiver),
-        (ends.sender, ends_wanted.sender),
-    ]
-    assert all(close(*pair) for pair in pairs)
+    total, squares, least, most = (torch.randn_like(each) for each in found)
+    grads = kernels.film_backward(given, (total, squares, least, most))
+    doubled = total.double(), squares.double(), least.double(), most.double()
+    grads_wanted = PlainPasses().film_backward(exact(given), doubled)
+    assert all(close(*pair) for pair in zip(grads, grads_wanted, strict=True))
 
 
 @pytest.mark.usefixtures("two_threads")
-@pytest.mark.parametrize("index", [0, 1])
-@pytest.mark.parametrize("shape", SHAPES)
-def test_silu(kernels: EdgePasses, shape: tuple[int, int, int], index: int) -> None:
-    way = direction(shape, index)
-    given = lifted(way, 1)
-    found = torch.full_like(given.edges, torch.nan)
-    wanted = torch.empty_like(given.edges, dtype=torch.float64)
-    kernels.silu(given, found)
-    PlainPasses().silu(exact(given), wanted)
+@pytest.mark.parametrize("make", ARRANGEMENTS)
+def test_silu(kernels: EdgePasses, make: Make) -> None:
+    given = inputs(make(), 1)
+    found, wanted = kernels.silu(given), PlainPasses().silu(exact(given))
     assert close(found, wanted)
 
     grad = torch.randn_like(found)
-    kernels_weight, kernels_ends = kernels.silu_backward(given, grad, found)
-    weight, ends = PlainPasses().silu_backward(exact(given), grad.double(), wanted)
-    pairs = [
-        (found, wanted),
-        (kernels_weight, weight),
-        (kernels_ends.receiver, ends.receiver),
-        (kernels_ends.sender, ends.sender),
-    ]
-    assert all(close(*pair) for pair in pairs)
+    grads = kernels.silu_backward(given, grad)
+    grads_wanted = PlainPasses().silu_backward(exact(given), grad.double())
+    assert all(close(*pair) for pair in zip(grads, grads_wanted, strict=True))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_any_number_of_threads_gives_the_same(kernels: EdgePasses, threads: int) -> None:
+    given, before = inputs(several(), 2), torch.get_num_threads()
+    found = kernels.film(given)
+    grads = kernels.film_backward(given, found)
+    try:
+        torch.set_num_threads(threads)
+        assert all(map(torch.equal, kernels.film(given), found))
+        again = kernels.film_backward(given, found)
+        assert all(map(torch.equal, kernels.film_backward(given, found), again))
+    finally:
+        torch.set_num_threads(before)
+    assert all(close(one, other.double()) for one, other in zip(again, grads, strict=True))
 
 
 @pytest.mark.parametrize("width", [16, 64, 128])
 def test_other_widths(kernels: EdgePasses, width: int) -> None:
     other = edge_kernels(width)
     assert other is not None
-    given = lifted(direction((3, 5, 7), 0), 2, width)
+    given = inputs(arrangement((3, 5, 7)), 2, width)
     found, wanted = other.film(given), PlainPasses().film(exact(given))
     assert all(close(*pair) for pair in zip(found, wanted, strict=True))
 
 
 def test_equal_messages_share_the_gradient(kernels: EdgePasses) -> None:
-    way = direction((1, 1, 4), 0)
-    given = lifted(way, 2)
-    ends = Ends(given.ends.receiver, given.ends.sender[:, :, :1].repeat(1, 1, 4, 1))
-    given = given._replace(edges=given.edges[:1].repeat(4, 1), ends=ends)
-    grads = [torch.zeros(1, 1, 32) for _ in range(3)] + [torch.ones(1, 1, 32)]
-    d_edges = torch.empty_like(given.edges)
-    kernels.film_backward(given, grads, d_edges)
-    assert torch.allclose(d_edges, d_edges[:1].expand(4, -1))
+    given = inputs(arrangement((1, 1, 4)), 2)
+    edges = given.edges[:, :1].repeat(1, 4, 1)
+    same = (
+        given.receivers[:1].expand_as(given.receivers),
+        given.senders[:1].expand_as(given.senders),
+    )
+    given = given._replace(edges=edges, receivers=same[0], senders=same[1])
+    none = torch.zeros_like(given.received())
+    grads = kernels.film_backward(given, (none, none, none, torch.ones_like(none)))
+    assert torch.allclose(grads.edges[0], grads.edges[0, :1].expand(4, -1))
 
 
 def test_extreme_values_stay_finite(kernels: EdgePasses) -> None:
-    given = lifted(direction((1, 2, 3), 0), 1)
-    given = given._replace(edges=1e4 * given.edges)
-    result = torch.empty_like(given.edges)
-    kernels.silu(given, result)
-    assert torch.isfinite(result).all()
+    given = inputs(arrangement((1, 2, 3)), 1)
+    assert torch.isfinite(kernels.silu(given._replace(edges=1e4 * given.edges))).all()
 
 
 def test_plain_passes_where_the_compiled_ones_do_not_fit(kernels: EdgePasses) -> None:

@@ -24,7 +24,8 @@ def compiled_library(source: Path, **constants: int) -> ctypes.CDLL | None:
     """Compile a file with constants defined and load it; None without a working compiler.
 
     The result is kept in the user's cache folder (``XDG_CACHE_HOME``, else ``~/.cache``) by a
-    hash of file, constants, compiler and processor, and loaded from there the next time.
+    hash of the file, the headers beside it, constants, compiler and processor, and loaded from
+    there the next time.
 
     Args:
         source: the C++ file; its functions are ``extern "C"``.
@@ -45,7 +46,9 @@ def _built(source: Path, compiler: str, constants: dict[str, int]) -> Path:
     """The compiled library's path; compiled if it is not there."""
     defined = [f"-D{name}={value}" for name, value in sorted(constants.items())]
     command = [compiler, *FLAGS, *RELAXED, *defined, "-shared", str(source)]
-    about = [source.read_text(), *command, _version(compiler), _processor()]
+    read = [source, *sorted(source.parent.glob("*.h"))]
+    texts = [path.read_text() for path in read]
+    about = [*texts, *command, _version(compiler), _processor()]
     digest = hashlib.sha256("\n".join(about).encode()).hexdigest()[:20]
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "weightspace"
     kept = folder / f"{source.stem}-{digest}.so"

@@ -1,194 +1,188 @@
-/* The two passes of NG-GNN over all edges, each forward and backward, for float32.
+/* The two passes of NG-GNN over all edges of a batch, each forward and backward, for float32.
  *
- * A run has `lead` blocks of `receivers` x `senders` edges; the edge of receiver r and sender s of
- * a block is its row r * receiver_step + s * sender_step. A unit is a part of one block's
- * receivers. Units are shared out among threads in a fixed way, and what adds up over units is
- * kept by thread, so that results do not depend on timing. Edges pass through in groups of about
- * ROWS, whose products and intermediate values stay in the processor's cache.
+ * A way is a direction of blocks of equal shape: `lead` blocks of `receivers` x `senders` edges; the
+ * edge of receiver r and sender s of a block is its row r * receiver_step + s * sender_step. All
+ * ways of a batch go through in one call, because a batch of many architectures has many small
+ * ones. A unit is a part of one block's receivers. Every thread has a fixed share of the units,
+ * and what adds up over units is kept by share, so that results do not depend on timing. Edges pass
+ * through in groups of about ROWS, whose products and intermediate values stay in the processor's
+ * cache.
  *
  * WIDTH, the channels of a state, is a multiple of 16 and known when this is compiled: the
  * products are unrolled over registers.
  */
+#include "vectors.h"
+#include <algorithm>
 #include <cmath>
-#include <omp.h>
 #include <vector>
 
-#define INLINE static inline __attribute__((always_inline))
+constexpr int VECTORS = WIDTH / LANES, ROWS = 96;
 
-constexpr int LANES = 16, VECTORS = WIDTH / LANES, ROWS = 96;
+struct Way {
+    long lead, splits, receivers, senders, receiver_step, sender_step;
+    long direction, start;            /* along or against, and the first of its edges */
+    const long *receiver, *sender;    /* rows of the node buffer, block by block */
+    const long *received, *sent;      /* rows of the buffer of received values, the same */
 
-typedef float vec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
-typedef int whole __attribute__((vector_size(4 * LANES)));
-
-INLINE vec load(const float *place) { return *reinterpret_cast<const vec *>(place); }
-INLINE vec &at(float *place) { return *reinterpret_cast<vec *>(place); }
-INLINE vec all(float value) { return vec{} + value; }
-INLINE vec smaller(vec a, vec b) { return a < b ? a : b; }
-INLINE vec larger(vec a, vec b) { return a > b ? a : b; }
-
-/* exp(x) = 2^n exp(r) with |r| <= ln(2) / 2, by a polynomial of degree 6. */
-INLINE vec exponential(vec x) {
-    x = smaller(larger(x, all(-87.0f)), all(88.0f));
-    vec scaled = x * 1.44269504f;
-    whole n = __builtin_convertvector(scaled + (scaled < 0.0f ? all(-0.5f) : all(0.5f)), whole);
-    vec rounded = __builtin_convertvector(n, vec);
-    vec r = x - rounded * 0.693145752f - rounded * 1.42860677e-6f;
-    vec p = all(1.0f / 720);
-    for (float coefficient : {1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1.0f, 1.0f})
-        p = p * r + coefficient;
-    return p * (vec)((n + 127) << 23);
-}
-
-INLINE vec sigmoid(vec x) { return 1.0f / (1.0f + exponential(-x)); }
-
-struct Shape {
-    long lead, splits, receivers, senders, receiver_step, sender_step, threads;
-
-    long units() const { return lead * splits; }
     /* How many receivers' edges are a group. */
     long group() const { return senders >= ROWS ? 1 : ROWS / senders; }
 };
 
-struct Unit {
-    long block, first, last;
-
-    Unit(const Shape &shape, long number)
-        : block(number / shape.splits),
-          first(shape.receivers * (number % shape.splits) / shape.splits),
-          last(shape.receivers * (number % shape.splits + 1) / shape.splits) {}
+struct Inputs {
+    const Way *ways;
+    long count, edge_count, threads;
+    const float *edges;              /* [2, edges, WIDTH] */
+    const float *map;                /* [2, WIDTH, columns]: from a state to what is lifted */
+    const float *map_back;           /* [2, columns, WIDTH]; backward only */
+    const float *bias;               /* [2, columns] */
+    const float *receivers, *senders; /* [nodes, WIDTH] */
 };
 
-/* out[i] = start + rows[i] @ weight, for TALL rows and WIDE vectors of columns. */
-template <int TALL, int WIDE>
-INLINE void tile(const float *const *rows, float *const *out, long inner, const float *weight,
-                 long columns, const float *start) {
-    vec sums[TALL][WIDE];
-#pragma GCC unroll 24
-    for (int i = 0; i < TALL; i++)
-#pragma GCC unroll 4
-        for (int j = 0; j < WIDE; j++) sums[i][j] = start ? load(start + j * LANES) : vec{};
-    for (long k = 0; k < inner; k++) {
-        vec w[WIDE];
-#pragma GCC unroll 4
-        for (int j = 0; j < WIDE; j++) w[j] = load(weight + k * columns + j * LANES);
-#pragma GCC unroll 24
-        for (int i = 0; i < TALL; i++)
-#pragma GCC unroll 4
-            for (int j = 0; j < WIDE; j++) sums[i][j] += rows[i][k] * w[j];
-    }
-#pragma GCC unroll 24
-    for (int i = 0; i < TALL; i++)
-#pragma GCC unroll 4
-        for (int j = 0; j < WIDE; j++) at(out[i] + j * LANES) = sums[i][j];
-}
+struct Grads {
+    float *edges;              /* [2, edges, WIDTH] */
+    float *map, *bias;         /* [threads, 2, columns, WIDTH] and [threads, 2, columns], zero */
+    float *receivers, *senders; /* [received, WIDTH] */
+};
 
-/* out[i] = start + rows[i] @ weight for any number of rows; weight is [inner, COLUMNS]. */
-template <int COLUMNS>
-INLINE void multiply(const float *const *rows, float *const *out, long count, long inner,
-                     const float *weight, const float *start) {
-    constexpr int WIDE = COLUMNS % (4 * LANES) == 0 ? 4 : COLUMNS % (2 * LANES) == 0 ? 2 : 1;
-    constexpr int TALL = 24 / WIDE;
-    float spare[WIDE * LANES]; /* for the rows that fill up the last tile */
-    for (long first = 0; first < count; first += TALL)
-        for (int column = 0; column < COLUMNS; column += WIDE * LANES) {
-            const float *from[TALL];
-            float *to[TALL];
-            for (int i = 0; i < TALL; i++) {
-                bool there = first + i < count;
-                from[i] = rows[there ? first + i : first];
-                to[i] = there ? out[first + i] + column : spare;
+struct Unit {
+    const Way *way;
+    long block, first, last;
+    float *partial; /* the gradient of the block's senders, where others add to it */
+};
+
+/* All units, and which are whose. */
+struct Plan {
+    std::vector<Unit> units;
+    std::vector<long> begins; /* of each share, and the end */
+    std::vector<float> room;
+
+    explicit Plan(const Inputs &in) : begins(in.threads + 1) {
+        long shared = 0, total = 0;
+        for (const Way *way = in.ways; way < in.ways + in.count; way++) {
+            if (way->splits > 1) shared += way->lead * way->splits * way->senders;
+            total += way->lead * way->receivers * way->senders;
+        }
+        room.resize(shared * WIDTH);
+        float *partial = room.data();
+        long done = 0, share = 0;
+        for (const Way *way = in.ways; way < in.ways + in.count; way++)
+            for (long part = 0; part < way->lead * way->splits; part++) {
+                long block = part / way->splits, split = part % way->splits;
+                Unit unit{way, block, way->receivers * split / way->splits,
+                          way->receivers * (split + 1) / way->splits, nullptr};
+                if (way->splits > 1) unit.partial = partial, partial += way->senders * WIDTH;
+                for (; share < in.threads && done * in.threads >= share * total; share++)
+                    begins[share] = units.size();
+                units.push_back(unit);
+                done += (unit.last - unit.first) * way->senders;
             }
-            tile<TALL, WIDE>(from, to, inner, weight + column, COLUMNS,
-                             start ? start + column : nullptr);
-        }
-}
-
-/* sums[o] += sum over i of grads[i][o] rows[i]; sums is [OUTPUTS, WIDTH]. */
-template <int OUTPUTS>
-INLINE void add_outer(const float *const *grads, const float *const *rows, long count,
-                      float *sums) {
-    constexpr int OUTER = 16 / VECTORS > 0 ? 16 / VECTORS : 1;
-    for (int o = 0; o < OUTPUTS; o += OUTER) {
-        vec parts[OUTER][VECTORS];
-#pragma GCC unroll 16
-        for (int i = 0; i < OUTER; i++)
-#pragma GCC unroll 16
-            for (int j = 0; j < VECTORS; j++)
-                parts[i][j] = load(sums + (o + i) * WIDTH + j * LANES);
-        for (long row = 0; row < count; row++) {
-            vec state[VECTORS];
-#pragma GCC unroll 16
-            for (int j = 0; j < VECTORS; j++) state[j] = load(rows[row] + j * LANES);
-#pragma GCC unroll 16
-            for (int i = 0; i < OUTER; i++)
-#pragma GCC unroll 16
-                for (int j = 0; j < VECTORS; j++) parts[i][j] += grads[row][o + i] * state[j];
-        }
-#pragma GCC unroll 16
-        for (int i = 0; i < OUTER; i++)
-#pragma GCC unroll 16
-            for (int j = 0; j < VECTORS; j++)
-                at(sums + (o + i) * WIDTH + j * LANES) = parts[i][j];
+        for (; share <= in.threads; share++) begins[share] = units.size();
     }
-}
 
-/* What a thread works on: the edges of some receivers, sender by sender. */
+    /* Add up what the parts of one block found. */
+    void join(float *senders) const {
+        for (const Unit &unit : units)
+            if (unit.partial)
+                for (long s = 0; s < unit.way->senders; s++) {
+                    const float *part = unit.partial + s * WIDTH;
+                    float *sum = senders + unit.way->sent[unit.block * unit.way->senders + s] * WIDTH;
+                    for (int j = 0; j < WIDTH; j += LANES)
+                        at(sum + j) = unit.first ? load(sum + j) + load(part + j) : load(part + j);
+                }
+    }
+};
+
+/* What a thread works on: the edges of some receivers of a unit, sender by sender. */
 template <int COLUMNS> struct Group {
-    const Shape &shape;
+    const Way *way = nullptr;
     long block = 0, first = 0, last = 0, count = 0;
     std::vector<const float *> states; /* of each edge */
     std::vector<const float *> given;  /* the gradient that comes to it */
     std::vector<float *> targets;      /* where its states' gradient goes */
     std::vector<float *> lifted;       /* its states times the map */
-    std::vector<float> room;
+    std::vector<float> room, sending, d_sending, messages;
 
-    explicit Group(const Shape &shape)
-        : shape(shape), states(shape.group() * shape.senders), given(states.size()),
-          targets(states.size()), lifted(states.size()), room(states.size() * COLUMNS) {
-        for (size_t i = 0; i < lifted.size(); i++) lifted[i] = room.data() + i * COLUMNS;
+    explicit Group(const Inputs &in) {
+        long edges = 0, senders = 0;
+        for (const Way *way = in.ways; way < in.ways + in.count; way++) {
+            edges = std::max(edges, way->group() * way->senders);
+            senders = std::max(senders, way->senders);
+        }
+        states.resize(edges), given.resize(edges), targets.resize(edges), lifted.resize(edges);
+        room.resize(edges * COLUMNS), messages.resize(senders * LANES);
+        sending.resize(senders * WIDTH), d_sending.resize(senders * WIDTH);
+        for (long i = 0; i < edges; i++) lifted[i] = room.data() + i * COLUMNS;
+    }
+
+    /* The row of a receiver, or of a sender, in the buffer that `rows` are of. */
+    long receiver(const long *rows, long r) const { return rows[block * way->receivers + r] * WIDTH; }
+    long sender(const long *rows, long s) const { return rows[block * way->senders + s] * WIDTH; }
+
+    void enter(const Unit &unit, const float *senders) {
+        way = unit.way, block = unit.block;
+        for (long s = 0; s < way->senders; s++)
+            std::copy_n(senders + sender(way->sender, s), WIDTH, sending.data() + s * WIDTH);
+        std::fill_n(d_sending.data(), way->senders * WIDTH, 0.0f);
     }
 
     /* Take the receivers from `begin` on and lift their edges' states. */
-    void take(const Unit &unit, long begin, const float *edges, const float *map,
-              const float *bias) {
-        block = unit.block, first = begin, count = 0;
-        last = begin + shape.group() < unit.last ? begin + shape.group() : unit.last;
-        const float *start = edges + block * shape.receivers * shape.senders * WIDTH;
+    void take(const Unit &unit, long begin, const Inputs &in) {
+        first = begin, last = std::min(begin + way->group(), unit.last), count = 0;
+        long row = way->direction * in.edge_count + way->start + block * way->receivers * way->senders;
         for (long r = first; r < last; r++)
-            for (long s = 0; s < shape.senders; s++)
+            for (long s = 0; s < way->senders; s++)
                 states[count++] =
-                    start + (r * shape.receiver_step + s * shape.sender_step) * WIDTH;
-        multiply<COLUMNS>(states.data(), lifted.data(), count, WIDTH, map, bias);
+                    in.edges + (row + r * way->receiver_step + s * way->sender_step) * WIDTH;
+        multiply<COLUMNS>(states.data(), lifted.data(), count, WIDTH,
+                          in.map + way->direction * WIDTH * COLUMNS,
+                          in.bias + way->direction * COLUMNS);
     }
 
     /* The gradients of the states and of the map, from those of the lifted states. */
-    void give(const float *edges, const float *map_back, float *d_edges, float *d_map) {
-        add_outer<COLUMNS>(lifted.data(), states.data(), count, d_map);
-        for (long i = 0; i < count; i++) targets[i] = d_edges + (states[i] - edges);
-        multiply<WIDTH>(lifted.data(), targets.data(), count, COLUMNS, map_back, nullptr);
+    void give(const Inputs &in, const Grads &grads, long share) {
+        long map = share * 2 + way->direction;
+        add_outer<COLUMNS, WIDTH>(lifted.data(), states.data(), count,
+                                  grads.map + map * COLUMNS * WIDTH);
+        float *bias = grads.bias + map * COLUMNS;
+        for (int j = 0; j < COLUMNS; j += LANES) {
+            vec sum = load(bias + j);
+            for (long i = 0; i < count; i++) sum += load(lifted[i] + j);
+            at(bias + j) = sum;
+        }
+        for (long i = 0; i < count; i++) targets[i] = grads.edges + (states[i] - in.edges);
+        multiply<WIDTH>(lifted.data(), targets.data(), count, COLUMNS,
+                        in.map_back + way->direction * COLUMNS * WIDTH, nullptr);
+    }
+
+    void leave(const Unit &unit, float *senders) const {
+        for (long s = 0; s < way->senders; s++)
+            std::copy_n(d_sending.data() + s * WIDTH, WIDTH,
+                        unit.partial ? unit.partial + s * WIDTH : senders + sender(way->sent, s));
     }
 };
 
-/* Call `work(group, thread, unit's number)` for every group of every unit. */
+/* Call `work(group, share)` for every group of every unit; with gradients, keep the senders'. */
 template <int COLUMNS, typename Work>
-INLINE void for_groups(const Shape &shape, const float *edges, const float *map,
-                       const float *bias, Work work) {
-#pragma omp parallel num_threads(shape.threads)
-    {
-        Group<COLUMNS> group(shape);
-#pragma omp for schedule(static)
-        for (long number = 0; number < shape.units(); number++) {
-            Unit unit(shape, number);
-            for (long first = unit.first; first < unit.last; first += shape.group()) {
-                group.take(unit, first, edges, map, bias);
-                work(group, omp_get_thread_num(), number);
+INLINE void for_groups(const Inputs &in, const Grads *grads, Work work) {
+    Plan plan(in);
+#pragma omp parallel for schedule(static, 1) num_threads(in.threads)
+    for (long share = 0; share < in.threads; share++) {
+        Group<COLUMNS> group(in);
+        for (long number = plan.begins[share]; number < plan.begins[share + 1]; number++) {
+            const Unit &unit = plan.units[number];
+            group.enter(unit, in.senders);
+            for (long first = unit.first; first < unit.last; first = group.last) {
+                group.take(unit, first, in);
+                work(group, share);
             }
+            if (grads) group.leave(unit, grads->senders);
         }
     }
+    if (grads) plan.join(grads->senders);
 }
 
 struct Aggregates {
-    float *total, *squares, *least, *most; /* [lead, receivers, WIDTH] each */
+    float *total, *squares, *least, *most; /* [received, WIDTH] each */
 };
 
 INLINE vec message_of(const float *lifted, int j, vec pair) {
@@ -199,7 +193,7 @@ INLINE vec message_of(const float *lifted, int j, vec pair) {
 INLINE void aggregate(const float *values, long senders, const float *receiver, const float *sender,
                       const Aggregates &found, long place) {
     for (int j = 0; j < WIDTH; j += LANES) {
-        vec own = load(receiver + place + j), total{}, squares{};
+        vec own = load(receiver + j), total{}, squares{};
         vec least = all(INFINITY), most = all(-INFINITY);
         for (long s = 0; s < senders; s++) {
             vec message = message_of(values + s * 2 * WIDTH, j, own + load(sender + s * WIDTH + j));
@@ -220,7 +214,7 @@ INLINE void disaggregate(float *values, long senders, const float *receiver, con
                          const Aggregates &grads, long place, float *d_receiver, float *d_sender,
                          float *messages) {
     for (int j = 0; j < WIDTH; j += LANES) {
-        vec own = load(receiver + place + j), least = all(INFINITY), most = all(-INFINITY);
+        vec own = load(receiver + j), least = all(INFINITY), most = all(-INFINITY);
         for (long s = 0; s < senders; s++) {
             vec message = message_of(values + s * 2 * WIDTH, j, own + load(sender + s * WIDTH + j));
             at(messages + s * LANES) = message;
@@ -253,64 +247,6 @@ INLINE void disaggregate(float *values, long senders, const float *receiver, con
     }
 }
 
-extern "C" {
-
-/* map is [WIDTH, 2 WIDTH], bias [2 WIDTH]. */
-void film_forward(const Shape &shape, const float *edges, const float *map, const float *bias,
-                  const float *receiver, const float *sender, const Aggregates &found) {
-    for_groups<2 * WIDTH>(shape, edges, map, bias, [&](auto &group, int, long) {
-        for (long r = group.first; r < group.last; r++)
-            aggregate(group.lifted[(r - group.first) * shape.senders], shape.senders, receiver,
-                      sender + group.block * shape.senders * WIDTH, found,
-                      (group.block * shape.receivers + r) * WIDTH);
-    });
-}
-
-/* d_map is [threads, 2 WIDTH, WIDTH], d_bias [threads, 2 WIDTH] and d_sender [units, senders,
- * WIDTH], all zero before; map_back is [2 WIDTH, WIDTH]. */
-void film_backward(const Shape &shape, const float *edges, const float *map, const float *map_back,
-                   const float *bias, const float *receiver, const float *sender,
-                   const Aggregates &grads, float *d_edges, float *d_map, float *d_bias,
-                   float *d_receiver, float *d_sender) {
-    std::vector<float> rooms(shape.threads * shape.senders * LANES);
-    for_groups<2 * WIDTH>(shape, edges, map, bias, [&](auto &group, int thread, long number) {
-        for (long r = group.first; r < group.last; r++)
-            disaggregate(group.lifted[(r - group.first) * shape.senders], shape.senders, receiver,
-                         sender + group.block * shape.senders * WIDTH, grads,
-                         (group.block * shape.receivers + r) * WIDTH, d_receiver,
-                         d_sender + number * shape.senders * WIDTH,
-                         rooms.data() + thread * shape.senders * LANES);
-        float *own_bias = d_bias + thread * 2 * WIDTH;
-        for (int j = 0; j < 2 * WIDTH; j += LANES) {
-            vec sum = load(own_bias + j);
-            for (long i = 0; i < group.count; i++) sum += load(group.lifted[i] + j);
-            at(own_bias + j) = sum;
-        }
-        group.give(edges, map_back, d_edges, d_map + thread * 2 * WIDTH * WIDTH);
-    });
-}
-
-/* result = SiLU(e @ map + bias + receiver + sender) of every edge; map is [WIDTH, WIDTH]. */
-void silu_forward(const Shape &shape, const float *edges, const float *map, const float *bias,
-                  const float *receiver, const float *sender, float *result) {
-    for_groups<WIDTH>(shape, edges, map, bias, [&](auto &group, int, long) {
-        const float *sending = sender + group.block * shape.senders * WIDTH;
-        for (long r = group.first; r < group.last; r++) {
-            long first = (r - group.first) * shape.senders;
-            const float *own = receiver + (group.block * shape.receivers + r) * WIDTH;
-            for (long s = 0; s < shape.senders; s++) {
-                float *out = result + (group.states[first + s] - edges);
-#pragma GCC unroll 8
-                for (int j = 0; j < WIDTH; j += LANES) {
-                    vec x = load(group.lifted[first + s] + j) + load(own + j) +
-                            load(sending + s * WIDTH + j);
-                    at(out + j) = x * sigmoid(x);
-                }
-            }
-        }
-    });
-}
-
 /* One receiver's gradients of the lifted states, in their place, and of its senders. */
 INLINE void silu_receiver(float *const *lifted, const float *const *given, long senders,
                           const float *own, const float *sending, float *d_own, float *d_sending) {
@@ -329,23 +265,63 @@ INLINE void silu_receiver(float *const *lifted, const float *const *given, long 
     for (int j = 0; j < VECTORS; j++) at(d_own + j * LANES) = sums[j];
 }
 
-/* d_map is [threads, WIDTH, WIDTH] and d_sender [units, senders, WIDTH], both zero before. The
- * bias has the gradient of the receivers. */
-void silu_backward(const Shape &shape, const float *edges, const float *map, const float *map_back,
-                   const float *bias, const float *receiver, const float *sender,
-                   const float *d_result, float *d_edges, float *d_map, float *d_receiver,
-                   float *d_sender) {
-    for_groups<WIDTH>(shape, edges, map, bias, [&](auto &group, int thread, long number) {
-        for (long i = 0; i < group.count; i++)
-            group.given[i] = d_result + (group.states[i] - edges);
+extern "C" {
+
+void film_forward(const Inputs &in, const Aggregates &found) {
+    for_groups<2 * WIDTH>(in, nullptr, [&](auto &group, long) {
+        const Way &way = *group.way;
+        for (long r = group.first; r < group.last; r++)
+            aggregate(group.lifted[(r - group.first) * way.senders], way.senders,
+                      in.receivers + group.receiver(way.receiver, r), group.sending.data(), found,
+                      group.receiver(way.received, r));
+    });
+}
+
+void film_backward(const Inputs &in, const Aggregates &given, const Grads &grads) {
+    for_groups<2 * WIDTH>(in, &grads, [&](auto &group, long share) {
+        const Way &way = *group.way;
+        for (long r = group.first; r < group.last; r++)
+            disaggregate(group.lifted[(r - group.first) * way.senders], way.senders,
+                         in.receivers + group.receiver(way.receiver, r), group.sending.data(), given,
+                         group.receiver(way.received, r), grads.receivers, group.d_sending.data(),
+                         group.messages.data());
+        group.give(in, grads, share);
+    });
+}
+
+/* result = SiLU(e @ map + bias + receiver + sender) of every edge. */
+void silu_forward(const Inputs &in, float *result) {
+    for_groups<WIDTH>(in, nullptr, [&](auto &group, long) {
+        const Way &way = *group.way;
         for (long r = group.first; r < group.last; r++) {
-            long first = (r - group.first) * shape.senders;
-            long place = (group.block * shape.receivers + r) * WIDTH;
-            silu_receiver(group.lifted.data() + first, group.given.data() + first, shape.senders,
-                          receiver + place, sender + group.block * shape.senders * WIDTH,
-                          d_receiver + place, d_sender + number * shape.senders * WIDTH);
+            long first = (r - group.first) * way.senders;
+            const float *own = in.receivers + group.receiver(way.receiver, r);
+            for (long s = 0; s < way.senders; s++) {
+                float *out = result + (group.states[first + s] - in.edges);
+#pragma GCC unroll 8
+                for (int j = 0; j < WIDTH; j += LANES) {
+                    vec x = load(group.lifted[first + s] + j) + load(own + j) +
+                            load(group.sending.data() + s * WIDTH + j);
+                    at(out + j) = x * sigmoid(x);
+                }
+            }
         }
-        group.give(edges, map_back, d_edges, d_map + thread * WIDTH * WIDTH);
+    });
+}
+
+void silu_backward(const Inputs &in, const float *d_result, const Grads &grads) {
+    for_groups<WIDTH>(in, &grads, [&](auto &group, long share) {
+        const Way &way = *group.way;
+        for (long i = 0; i < group.count; i++)
+            group.given[i] = d_result + (group.states[i] - in.edges);
+        for (long r = group.first; r < group.last; r++) {
+            long first = (r - group.first) * way.senders;
+            silu_receiver(group.lifted.data() + first, group.given.data() + first, way.senders,
+                          in.receivers + group.receiver(way.receiver, r), group.sending.data(),
+                          grads.receivers + group.receiver(way.received, r),
+                          group.d_sending.data());
+        }
+        group.give(in, grads, share);
     });
 }
 }

@@ -1,64 +1,26 @@
-"""The compiled passes over the edges of one direction, see ``edge_kernels.cpp``."""
+"""The compiled passes over the edges of a batch, see ``edge_kernels.cpp``."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
+import weakref
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from weightspace.nn.arrangement import Arrangement, Rows, index_of
 from weightspace.nn.compiling import compiled_library
-from weightspace.nn.edge_passes import EdgePasses, Four, LiftedEdges
-from weightspace.nn.pieces import Direction, Ends
+from weightspace.nn.edge_passes import EdgeGrads, EdgeInputs, EdgePasses, Four
+from weightspace.nn.pieces import Direction, bundled_directions
 
 SOURCE = Path(__file__).with_name("edge_kernels.cpp")
 WIDEST = 128
 """Channels of a state, at the most, that are unrolled over registers."""
 WORTH_THREADS = 2048
-"""Edges of a run from which on starting threads takes less time than it spares."""
-
-
-class _Shape(ctypes.Structure):
-    """The shape of a direction, and how threads share it."""
-
-    _fields_ = [
-        (name, ctypes.c_long)
-        for name in (
-            "lead",
-            "splits",
-            "receivers",
-            "senders",
-            "receiver_step",
-            "sender_step",
-            "threads",
-        )
-    ]
-
-    @classmethod
-    def of(cls, way: Direction) -> _Shape:
-        run, threads = way.run, torch.get_num_threads()
-        if run.lead * run.targets * run.sources < WORTH_THREADS:
-            threads = 1
-        if way.index:
-            receivers, senders, steps = run.sources, run.targets, (1, run.sources)
-        else:
-            receivers, senders, steps = run.targets, run.sources, (run.sources, 1)
-        # A single block is split where threads would be idle.
-        splits = max(1, min(receivers, -(-threads // run.lead)))
-        return cls(run.lead, splits, receivers, senders, *steps, threads)
-
-
-class _Aggregates(ctypes.Structure):
-    """Pointers to the four aggregates, or to their gradients."""
-
-    _fields_ = [(name, ctypes.c_void_p) for name in ("total", "squares", "least", "most")]
-
-    @classmethod
-    def of(cls, *four: Tensor) -> _Aggregates:
-        return cls(*(tensor.data_ptr() for tensor in four))
+"""Edges of a batch from which on starting threads takes less time than it spares."""
 
 
 class EdgeKernels(EdgePasses):
@@ -71,83 +33,55 @@ class EdgeKernels(EdgePasses):
     def __init__(self, library: ctypes.CDLL) -> None:
         self._library = library
 
-    def film(self, lifted: LiftedEdges) -> Four:
+    def film(self, given: EdgeInputs) -> Four:
         """See :class:`EdgePasses`."""
-        total, squares, least, most = (torch.empty_like(lifted.ends.of_receivers) for _ in range(4))
-        self._call("film_forward", lifted, [], _Aggregates.of(total, squares, least, most))
-        return total, squares, least, most
+        found = given.received(), given.received(), given.received(), given.received()
+        self._call("film_forward", given, _Pointers(*found))
+        return found
 
-    def film_backward(
-        self, lifted: LiftedEdges, grads: list[Tensor], d_edges: Tensor
-    ) -> tuple[Tensor, Tensor, Ends]:
+    def film_backward(self, given: EdgeInputs, grads: Four) -> EdgeGrads:
         """See :class:`EdgePasses`."""
-        weight, shape = lifted.weight.contiguous(), _Shape.of(lifted.way)
-        given = [grad.contiguous() for grad in grads]
-        d_weight = weight.new_zeros(shape.threads, *weight.shape)
-        d_bias = weight.new_zeros(shape.threads, weight.shape[0])
-        d_ends = _Room.of(lifted.ends, shape)
-        written = (d_edges, d_weight, d_bias, *d_ends)
-        self._call("film_backward", lifted, [weight], _Aggregates.of(*given), *written)
-        return d_weight.sum(0), d_bias.sum(0), d_ends.ends(lifted.way)
+        own = [grad.contiguous() for grad in grads]
+        return self._backward("film_backward", given, _Pointers(*own))
 
-    def silu(self, lifted: LiftedEdges, result: Tensor) -> None:
+    def silu(self, given: EdgeInputs) -> Tensor:
         """See :class:`EdgePasses`."""
-        self._call("silu_forward", lifted, [], result)
+        result = torch.empty_like(given.edges, memory_format=torch.contiguous_format)
+        self._call("silu_forward", given, result)
+        return result
 
-    def silu_backward(
-        self, lifted: LiftedEdges, grad: Tensor, d_edges: Tensor
-    ) -> tuple[Tensor, Ends]:
+    def silu_backward(self, given: EdgeInputs, grad: Tensor) -> EdgeGrads:
         """See :class:`EdgePasses`."""
-        weight, shape = lifted.weight.contiguous(), _Shape.of(lifted.way)
-        d_weight = weight.new_zeros(shape.threads, *weight.shape)
-        d_ends = _Room.of(lifted.ends, shape)
-        written = (d_edges, d_weight, *d_ends)
-        self._call("silu_backward", lifted, [weight], grad.contiguous(), *written)
-        return d_weight.sum(0), d_ends.ends(lifted.way)
+        return self._backward("silu_backward", given, grad.contiguous())
 
-    def _call(
-        self,
-        name: str,
-        lifted: LiftedEdges,
-        maps: list[Tensor],
-        *rest: Tensor | _Aggregates,
-    ) -> None:
-        """Call a function; tensors are passed as pointers, and live until it returns."""
-        ends = lifted.ends
-        tensors = [
-            lifted.edges.contiguous(),
-            lifted.weight.T.contiguous(),
-            *maps,
-            lifted.bias.contiguous(),
-            ends.of_receivers.contiguous(),
-            ends.of_senders.contiguous(),
-        ]
-        passed = [
-            _pointer(each) if isinstance(each, Tensor) else ctypes.byref(each)
-            for each in (*tensors, *rest)
-        ]
-        self._library[name](ctypes.byref(_Shape.of(lifted.way)), *passed)
-
-
-class _Room(NamedTuple):
-    """Zeros for the gradients of a direction's ends; senders have theirs of every unit."""
-
-    receivers: Tensor
-    senders: Tensor
-
-    @classmethod
-    def of(cls, ends: Ends, shape: _Shape) -> _Room:
-        receivers, senders = ends.of_receivers, ends.of_senders
-        return cls(
-            receivers.new_zeros(receivers.shape),
-            senders.new_zeros(shape.lead, shape.splits, *senders.shape[1:]),
+    def _backward(self, name: str, given: EdgeInputs, arriving: Tensor | _Pointers) -> EdgeGrads:
+        shares = _ways(given.arrangement).threads
+        found = EdgeGrads(
+            torch.empty_like(given.edges, memory_format=torch.contiguous_format),
+            given.weight.new_zeros(shares, *given.weight.shape),
+            given.bias.new_zeros(shares, *given.bias.shape),
+            given.received(),
+            given.received(),
         )
+        self._call(name, given, arriving, _Pointers(*found))
+        return found._replace(weight=found.weight.sum(0), bias=found.bias.sum(0))
 
-    def ends(self, way: Direction) -> Ends:
-        """The gradients as ends of the direction."""
-        split = self.senders.shape[1] > 1
-        senders = self.senders.sum(1) if split else self.senders.squeeze(1)
-        return Ends(self.receivers.unsqueeze(way.over), senders.unsqueeze(3 - way.over))
+    def _call(self, name: str, given: EdgeInputs, *rest: Tensor | _Pointers) -> None:
+        """Call a function; tensors are passed as pointers, and live until it returns."""
+        tensors = [
+            given.edges.contiguous(),
+            given.weight.transpose(1, 2).contiguous(),
+            given.weight.contiguous(),
+            given.bias.contiguous(),
+            given.receivers.contiguous(),
+            given.senders.contiguous(),
+        ]
+        inputs = _Inputs.of(_ways(given.arrangement), tensors)
+        passed = [
+            _pointer(each) if isinstance(each, Tensor) else ctypes.byref(each.structure)
+            for each in rest
+        ]
+        self._library[name](ctypes.byref(inputs), *passed)
 
 
 @functools.cache
@@ -157,6 +91,116 @@ def edge_kernels(width: int) -> EdgeKernels | None:
         return None
     library = compiled_library(SOURCE, WIDTH=width)
     return None if library is None else EdgeKernels(library)
+
+
+class _Way(ctypes.Structure):
+    """A direction's shape, and where its ends lie."""
+
+    _fields_ = [
+        *(
+            (name, ctypes.c_long)
+            for name in ("lead", "splits", "receivers", "senders", "receiver_step", "sender_step")
+        ),
+        ("direction", ctypes.c_long),
+        ("start", ctypes.c_long),
+        *((name, ctypes.c_void_p) for name in ("receiver", "sender", "received", "sent")),
+    ]
+
+
+class _End(NamedTuple):
+    """The neurons at one end of a run.
+
+    Args:
+        neurons: of each block.
+        step: from one's edges to the next's.
+        rows: theirs in the node buffer.
+        received: theirs in the buffer of received values.
+    """
+
+    neurons: int
+    step: int
+    rows: Rows
+    received: Rows
+
+
+class _Ways:
+    """All directions of an arrangement, shared out among so many threads."""
+
+    def __init__(self, arrangement: Arrangement, threads: int) -> None:
+        self.asked, self.edge_count = threads, arrangement.edge_count
+        self.threads = threads if self.edge_count >= WORTH_THREADS else 1
+        self._rows: list[Tensor] = []  # what pointers point to
+        ways = [self._way(way) for way in bundled_directions(arrangement)]
+        self.structures = (_Way * len(ways))(*ways)
+
+    def _way(self, way: Direction) -> _Way:
+        run = way.run
+        target = _End(run.targets, run.sources, run.target, run.at_target)
+        source = _End(run.sources, 1, run.source, run.at_source)
+        receiver, sender = (source, target) if way.index else (target, source)
+        return _Way(
+            run.lead,
+            self._splits(run.targets * run.sources, receiver.neurons),
+            receiver.neurons,
+            sender.neurons,
+            receiver.step,
+            sender.step,
+            way.index,
+            run.edges.start,
+            *map(self._kept, (receiver.rows, sender.rows, receiver.received, sender.received)),
+        )
+
+    def _splits(self, edges: int, receivers: int) -> int:
+        """Into how many parts a block is cut, so that none is more than a thread's share."""
+        return max(1, min(receivers, -(-edges * self.threads // self.edge_count)))
+
+    def _kept(self, rows: Rows) -> int:
+        self._rows.append(index_of(rows).to("cpu", torch.int64).contiguous())
+        return self._rows[-1].data_ptr()
+
+
+_known: weakref.WeakKeyDictionary[Arrangement, _Ways] = weakref.WeakKeyDictionary()
+
+
+def _ways(arrangement: Arrangement) -> _Ways:
+    """The directions of an arrangement for as many threads as there are; kept with it."""
+    threads = torch.get_num_threads()
+    found = _known.get(arrangement)
+    if found is None or found.asked != threads:
+        found = _known[arrangement] = _Ways(arrangement, threads)
+    return found
+
+
+class _Inputs(ctypes.Structure):
+    """What every pass is given."""
+
+    _fields_ = [
+        ("ways", ctypes.c_void_p),
+        *((name, ctypes.c_long) for name in ("count", "edge_count", "threads")),
+        *(
+            (name, ctypes.c_void_p)
+            for name in ("edges", "map", "map_back", "bias", "receivers", "senders")
+        ),
+    ]
+
+    @classmethod
+    def of(cls, ways: _Ways, tensors: list[Tensor]) -> _Inputs:
+        return cls(
+            ctypes.addressof(ways.structures),
+            len(ways.structures),
+            ways.edge_count,
+            ways.threads,
+            *(tensor.data_ptr() for tensor in tensors),
+        )
+
+
+class _Pointers:
+    """Several tensors as a structure of pointers, which live as long."""
+
+    def __init__(self, *tensors: Tensor) -> None:
+        assert all(tensor.is_contiguous() for tensor in tensors)
+        self._tensors = tensors
+        self.structure: Any = (ctypes.c_void_p * len(tensors))(*(t.data_ptr() for t in tensors))
 
 
 def _pointer(tensor: Tensor) -> ctypes.c_void_p:

@@ -1,4 +1,4 @@
-"""What NG-GNN does with all edges of one direction at once: passes, forward and backward."""
+"""What NG-GNN does with all edges of a batch at once: passes, forward and backward."""
 
 from __future__ import annotations
 
@@ -8,52 +8,69 @@ from typing import NamedTuple
 from jaxtyping import Float
 from torch import Tensor
 
-from weightspace.nn.pieces import Direction, Ends
+from weightspace.nn.arrangement import Arrangement
 
 Four = tuple[Tensor, Tensor, Tensor, Tensor]
 
 
-class LiftedEdges(NamedTuple):
-    """The edges of a direction and the linear map ``W e + b`` that is applied to them first.
+class EdgeInputs(NamedTuple):
+    """The edges of a batch, and the linear map ``W e + b`` that is applied to them first.
 
     Args:
-        way: the direction.
-        edges: the states of its run's edges.
-        weight: of the map.
-        bias: of the map.
-        ends: values of the edges' receivers and senders.
+        arrangement: of the batch.
+        edges: their states, along connections and against them.
+        weight: of the map, for each direction.
+        bias: of the map, for each direction.
+        receivers: values of all neurons as receivers.
+        senders: values of all neurons as senders.
     """
 
-    way: Direction
-    edges: Float[Tensor, "edges d"]
-    weight: Float[Tensor, "out d"]
-    bias: Float[Tensor, " out"]
-    ends: Ends
+    arrangement: Arrangement
+    edges: Float[Tensor, "two edges d"]
+    weight: Float[Tensor, "two out d"]
+    bias: Float[Tensor, "two out"]
+    receivers: Float[Tensor, "nodes d"]
+    senders: Float[Tensor, "nodes d"]
+
+    def received(self) -> Float[Tensor, "received d"]:
+        """Room for what every neuron receives from every run."""
+        return self.receivers.new_empty(self.arrangement.received_count, self.receivers.shape[-1])
+
+
+class EdgeGrads(NamedTuple):
+    """Gradients of the inputs; those of nodes are as received from every run, to be merged."""
+
+    edges: Float[Tensor, "two edges d"]
+    weight: Float[Tensor, "two out d"]
+    bias: Float[Tensor, "two out"]
+    receivers: Float[Tensor, "received d"]
+    senders: Float[Tensor, "received d"]
+
+    def in_order(self, arrangement: Arrangement) -> tuple[Tensor, ...]:
+        """The gradients in the order of :class:`EdgeInputs`, those of each neuron added up."""
+        merged = arrangement.merge(self.receivers), arrangement.merge(self.senders)
+        return self.edges, self.weight, self.bias, *merged
 
 
 class EdgePasses(ABC):
-    """The passes; gradients of edges are written to ``d_edges``, others are returned."""
+    """The passes over all edges, in both directions."""
 
     @abstractmethod
-    def film(self, lifted: LiftedEdges) -> Four:
+    def film(self, given: EdgeInputs) -> Four:
         """Aggregate ``s * (receiver + sender) + t`` with ``[s, t] = W e + b``.
 
         Returns:
-            Sums, sums of squares, minima and maxima, ``[lead, receivers, d]`` each.
+            Sums, sums of squares, minima and maxima, ``[received, d]`` each.
         """
 
     @abstractmethod
-    def film_backward(
-        self, lifted: LiftedEdges, grads: list[Tensor], d_edges: Tensor
-    ) -> tuple[Tensor, Tensor, Ends]:
-        """The gradients of weight, bias and ends, from those of the four aggregates."""
+    def film_backward(self, given: EdgeInputs, grads: Four) -> EdgeGrads:
+        """The gradients of the inputs, from those of the four aggregates."""
 
     @abstractmethod
-    def silu(self, lifted: LiftedEdges, result: Tensor) -> None:
-        """Write ``SiLU(W e + b + receiver + sender)`` of every edge to ``result``."""
+    def silu(self, given: EdgeInputs) -> Float[Tensor, "two edges d"]:
+        """Compute ``SiLU(W e + b + receiver + sender)`` of every edge."""
 
     @abstractmethod
-    def silu_backward(
-        self, lifted: LiftedEdges, grad: Tensor, d_edges: Tensor
-    ) -> tuple[Tensor, Ends]:
-        """The gradients of weight and ends; every edge has one receiver, so the bias has theirs."""
+    def silu_backward(self, given: EdgeInputs, grad: Float[Tensor, "two edges d"]) -> EdgeGrads:
+        """The gradients of the inputs, from those of the results."""

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.autograd import Function
 
 from weightspace.nn.arrangement import Arrangement
 from weightspace.nn.edge_maps import DirectedMap
-from weightspace.nn.edge_passes import LiftedEdges
+from weightspace.nn.edge_passes import EdgeInputs
 from weightspace.nn.first_derivative import first_derivative
 from weightspace.nn.fusion import edge_passes
-from weightspace.nn.pieces import Ends, bundled_directions
 
 
 class EdgeUpdate(nn.Module):
@@ -69,45 +67,15 @@ def edge_silu(
 
 class _EdgeSilu(Function):
     @staticmethod
-    def forward(  # noqa: PLR0917 (autograd passes by position)
-        ctx: Any,
-        arrangement: Arrangement,
-        edges: Tensor,
-        weight: Tensor,
-        bias: Tensor,
-        receivers: Tensor,
-        senders: Tensor,
-    ) -> Tensor:
-        result = edges.new_empty(2, arrangement.edge_count, weight.shape[1])
-        passes = edge_passes(edges)
-        for way in bundled_directions(arrangement):
-            d, own = way.index, way.run.edges
-            ends = Ends.of(way, receivers, senders)
-            lifted = LiftedEdges(way, edges[d, own], weight[d], bias[d], ends)
-            passes.silu(lifted, result[d, own])
-        ctx.save_for_backward(edges, weight, bias, receivers, senders)
+    def forward(ctx: Any, arrangement: Arrangement, *tensors: Tensor) -> Tensor:
+        given = EdgeInputs(arrangement, *tensors)
+        ctx.save_for_backward(*tensors)
         ctx.arrangement = arrangement
-        return result
+        return edge_passes(given.edges).silu(given)
 
     @staticmethod
     @first_derivative
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        edges, weight, bias, receivers, senders = ctx.saved_tensors
-        d_edges = torch.empty_like(edges, memory_format=torch.contiguous_format)
-        d_weight, d_bias = torch.zeros_like(weight), torch.zeros_like(bias)
-        arrangement: Arrangement = ctx.arrangement
-        rows = arrangement.received_count, receivers.shape[-1]
-        d_receivers, d_senders = receivers.new_empty(rows), senders.new_empty(rows)
-        passes = edge_passes(edges)
-        for way in bundled_directions(arrangement):
-            d, own = way.index, way.run.edges
-            ends = Ends.of(way, receivers, senders)
-            lifted = LiftedEdges(way, edges[d, own], weight[d], bias[d], ends)
-            d_map, d_ends = passes.silu_backward(lifted, grad[d, own], d_edges[d, own])
-            d_weight[d] += d_map
-            # every edge has one receiver, so what reaches the bias reaches the receivers
-            d_bias[d] += d_ends.of_receivers.sum((0, 1))
-            way.deliver(d_ends.of_receivers, d_receivers)
-            way.opposite.deliver(d_ends.of_senders, d_senders)
-        merged = arrangement.merge(d_receivers), arrangement.merge(d_senders)
-        return None, d_edges, d_weight, d_bias, *merged
+        given = EdgeInputs(ctx.arrangement, *ctx.saved_tensors)
+        found = edge_passes(given.edges).silu_backward(given, grad)
+        return None, *found.in_order(given.arrangement)

@@ -18,10 +18,9 @@ from torch.autograd import Function
 
 from weightspace.nn.arrangement import Arrangement
 from weightspace.nn.edge_maps import DirectedMap
-from weightspace.nn.edge_passes import LiftedEdges
+from weightspace.nn.edge_passes import EdgeInputs
 from weightspace.nn.first_derivative import first_derivative
 from weightspace.nn.fusion import edge_passes
-from weightspace.nn.pieces import Ends, bundled_directions
 
 
 class Aggregate(NamedTuple):
@@ -74,47 +73,17 @@ def film_aggregate(
 
 class _FilmAggregate(Function):
     @staticmethod
-    def forward(  # noqa: PLR0917 (autograd passes by position)
-        ctx: Any,
-        arrangement: Arrangement,
-        edges: Tensor,
-        weight: Tensor,
-        bias: Tensor,
-        receivers: Tensor,
-        senders: Tensor,
-    ) -> tuple[Tensor, ...]:
-        count, width = arrangement.received_count, receivers.shape[-1]
-        outputs = tuple(receivers.new_empty(count, width) for _ in range(4))
-        passes = edge_passes(edges)
-        for way in bundled_directions(arrangement):
-            d, states = way.index, edges[way.index, way.run.edges]
-            ends = Ends.of(way, receivers, senders)
-            found = passes.film(LiftedEdges(way, states, weight[d], bias[d], ends))
-            for values, output in zip(found, outputs, strict=True):
-                way.deliver(values, output)
-        ctx.save_for_backward(edges, weight, bias, receivers, senders)
+    def forward(ctx: Any, arrangement: Arrangement, *tensors: Tensor) -> tuple[Tensor, ...]:
+        given = EdgeInputs(arrangement, *tensors)
+        ctx.save_for_backward(*tensors)
         ctx.arrangement = arrangement
-        return outputs
+        return edge_passes(given.edges).film(given)
 
     @staticmethod
     @first_derivative
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        edges, weight, bias, receivers, senders = ctx.saved_tensors
-        d_edges = torch.empty_like(edges, memory_format=torch.contiguous_format)
-        d_weight, d_bias = torch.zeros_like(weight), torch.zeros_like(bias)
-        arrangement: Arrangement = ctx.arrangement
-        rows = arrangement.received_count, receivers.shape[-1]
-        d_receivers, d_senders = receivers.new_empty(rows), senders.new_empty(rows)
-        passes = edge_passes(edges)
-        for way in bundled_directions(arrangement):
-            d, own = way.index, way.run.edges
-            ends = Ends.of(way, receivers, senders)
-            given = [way.each(grad) for grad in grads]
-            lifted = LiftedEdges(way, edges[d, own], weight[d], bias[d], ends)
-            d_map, d_shift, d_ends = passes.film_backward(lifted, given, d_edges[d, own])
-            d_weight[d] += d_map
-            d_bias[d] += d_shift
-            way.deliver(d_ends.of_receivers, d_receivers)
-            way.opposite.deliver(d_ends.of_senders, d_senders)
-        merged = arrangement.merge(d_receivers), arrangement.merge(d_senders)
-        return None, d_edges, d_weight, d_bias, *merged
+        total, squares, minimum, maximum = grads
+        given = EdgeInputs(ctx.arrangement, *ctx.saved_tensors)
+        passes = edge_passes(given.edges)
+        found = passes.film_backward(given, (total, squares, minimum, maximum))
+        return None, *found.in_order(given.arrangement)
