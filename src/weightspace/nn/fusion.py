@@ -1,19 +1,23 @@
-"""Fused passes over all edges, compiled for this machine where a compiler exists."""
+"""Fused passes over all edges or pairs, compiled for this machine where a compiler exists."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor
 
 from weightspace.nn.edge_kernels import edge_kernels
 from weightspace.nn.edge_passes import EdgePasses
+from weightspace.nn.pair_kernels import update_kernels
 from weightspace.nn.plain_passes import PlainPasses
+from weightspace.nn.plain_update import PlainUpdate
+from weightspace.nn.update_passes import UpdateInputs, UpdateMaps, UpdatePasses
 
 logger = logging.getLogger(__name__)
 _state = {"fusing": False}
-_plain = PlainPasses()
+_plain, _plain_update = PlainPasses(), PlainUpdate()
 
 
 def fuse_kernels(wanted: bool = True) -> bool:
@@ -36,6 +40,19 @@ def fuse_kernels(wanted: bool = True) -> bool:
 
 def edge_passes(states: Tensor) -> EdgePasses:
     """The passes for edge states like these: the compiled ones where they are in use and fit."""
-    if not _state["fusing"] or states.dtype != torch.float32 or states.device.type != "cpu":
+    if not _fusing([states]):
         return _plain
     return edge_kernels(states.shape[-1]) or _plain
+
+
+def update_passes(inputs: UpdateInputs, maps: UpdateMaps) -> UpdatePasses:
+    """The same for the update of pairs."""
+    if not _fusing([*inputs, *maps]):
+        return _plain_update
+    return update_kernels(inputs.pairs.shape[1], len(maps.pair)) or _plain_update
+
+
+def _fusing(tensors: Iterable[Tensor]) -> bool:
+    return _state["fusing"] and all(
+        tensor.dtype == torch.float32 and tensor.device.type == "cpu" for tensor in tensors
+    )
