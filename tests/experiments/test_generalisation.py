@@ -9,13 +9,10 @@ from typing import Any
 import pytest
 
 from weightspace.experiments import reproduce
-from weightspace.experiments.generalisation import (
-    TREES,
-    Generalisation,
-    SmallCnnGeneralisation,
-    TransformerGeneralisation,
-    WildParkGeneralisation,
-)
+from weightspace.experiments.generalisation import TREES, Generalisation
+from weightspace.experiments.generalisation_cnn_zoo import SmallCnnGeneralisation
+from weightspace.experiments.generalisation_transformers import TransformerGeneralisation
+from weightspace.experiments.generalisation_wild_park import WildParkGeneralisation
 from weightspace.models import MODELS
 
 FEW: dict[str, Any] = {"images": "digits", "updates": 6, "checkpoints": 2, "measured": 100}

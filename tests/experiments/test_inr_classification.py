@@ -8,14 +8,9 @@ from pathlib import Path
 import pytest
 
 from weightspace.experiments import Preset, reproduce
-from weightspace.experiments.inr_classification import (
-    PUBLISHED_SIZE,
-    SMALL,
-    DigitsInrs,
-    FashionInrs,
-    InrClassification,
-    MnistInrs,
-)
+from weightspace.experiments.inr_classification import InrClassification
+from weightspace.experiments.inr_classification_images import DigitsInrs, FashionInrs, MnistInrs
+from weightspace.experiments.inr_classification_sizes import PUBLISHED_SIZE, SMALL
 from weightspace.models import MODELS, Requirements, make_model
 from weightspace.zoo import siren_spec
 

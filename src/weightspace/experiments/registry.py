@@ -7,12 +7,10 @@ from weightspace.experiments.contrast import Contrast
 from weightspace.experiments.dilation import Dilation
 from weightspace.experiments.domain_adaptation import DomainAdaptation
 from weightspace.experiments.experiment import Experiment
-from weightspace.experiments.generalisation import (
-    SmallCnnGeneralisation,
-    TransformerGeneralisation,
-    WildParkGeneralisation,
-)
-from weightspace.experiments.inr_classification import DigitsInrs, FashionInrs, MnistInrs
+from weightspace.experiments.generalisation_cnn_zoo import SmallCnnGeneralisation
+from weightspace.experiments.generalisation_transformers import TransformerGeneralisation
+from weightspace.experiments.generalisation_wild_park import WildParkGeneralisation
+from weightspace.experiments.inr_classification_images import DigitsInrs, FashionInrs, MnistInrs
 from weightspace.experiments.learned_optimiser import LearnedOptimiser
 from weightspace.experiments.merging import CnnMerging, MlpMerging
 from weightspace.experiments.sines import Sines
