@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -392,6 +393,18 @@ def test_parametrised_weights(wrap: str) -> None:
     )
     net(torch.randn(2, 3))
     assert groups(faithful(net, torch.randn(4, 3))) == ["5", "8"]
+
+
+@pytest.mark.parametrize("after", [lambda y: y, torch.sigmoid])
+def test_a_single_output_is_one_without_its_dimension(after: Callable[[Tensor], Tensor]) -> None:
+    net = Wired(
+        lambda s, x: after(s.head(torch.tanh(s.lift(x))).squeeze(-1)),
+        lift=nn.Linear(3, 8),
+        head=nn.Linear(8, 1),
+    )
+    graph = faithful(net, torch.randn(4, 3))
+    assert [n.role for n in graph.spec.node_sets] == ["input", "hidden", "output"]
+    assert groups(graph) == ["8"]
 
 
 def test_token_mixing_sums_over_positions() -> None:

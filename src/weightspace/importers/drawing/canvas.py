@@ -48,11 +48,14 @@ class Canvas:
         )
 
     def relevant(self, value: Value, entries: Iterable[Entry]) -> Entries:
-        """The entries whose neurons a value still has, each once."""
+        """The entries whose neurons a value still has, each once.
+
+        A single neuron whose dimension was squeezed away is still there, if no others are.
+        """
+        entries = tuple(dict.fromkeys(entries))
         present = {leaf for dim in value.dims for leaf in leaves(dim)}
-        return tuple(
-            dict.fromkeys(e for e in entries if any(leaf in present for leaf in e.place.leaves))
-        )
+        having = tuple(e for e in entries if any(leaf in present for leaf in e.place.leaves))
+        return having or tuple(e for e in entries if all(a.size == 1 for a in e.place.leaves))
 
     def reached(self, value: Value, tensor: str) -> list[Region]:
         """The regions of a tensor that slices have left in a value made of it."""
