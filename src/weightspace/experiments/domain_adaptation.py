@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save
-from torch import Tensor
 
+from weightspace.experiments.adaptation_images import AdaptationImages, keep_images
 from weightspace.experiments.claim_job import claim_job
 from weightspace.experiments.experiment import Experiment, Preset, Row
 from weightspace.models import Requirements, make_editor
@@ -23,9 +21,7 @@ from weightspace.train import Budget, fit_task
 from weightspace.zoo import Zoo
 from weightspace.zoo.classifiers import Classifiers
 from weightspace.zoo.corruptions import Corruption
-from weightspace.zoo.pictures import as_values, evenly, network_inputs
 from weightspace.zoo.recipe import make_zoo
-from weightspace.zoo.store_files import write_file
 
 NOTHING = "no-adaptation"
 """The method that changes nothing."""
@@ -149,17 +145,17 @@ class DomainAdaptation(Experiment):
         )
         make_zoo(recipe, folder / "zoo")
         if not (folder / _IMAGES).is_file():
-            _keep_images(recipe, plan, folder / _IMAGES)
+            keep_images(recipe, plan, folder / _IMAGES)
 
     def run(self, method: str, seed: int, preset: Preset, folder: Path) -> Row:
         """Train one method's editors with one seed, one for each corruption."""
         plan, zoo = preset.settings, Zoo.open(folder / "zoo")
-        images = _Images.read(folder / _IMAGES)
+        images = AdaptationImages.read(folder / _IMAGES)
         accuracies: dict[str, float] = {}
         more: Row = {}
         for name, severity in plan["corruptions"].items():
             corruption = Corruption(name, severity)
-            domains = {part: images.domain(part, corruption) for part in _Images.PARTS}
+            domains = {part: images.domain(part, corruption) for part in AdaptationImages.PARTS}
             if method == NOTHING:
                 accuracies[name] = _unadapted(zoo, domains["test"])
                 continue
@@ -174,41 +170,6 @@ class DomainAdaptation(Experiment):
             **{f"accuracy_{name}": 100 * value for name, value in accuracies.items()},
             **more,
         }
-
-
-@dataclass(frozen=True)
-class _Images:
-    """The images of each part, as bytes, and their classes."""
-
-    PARTS: ClassVar[tuple[str, ...]] = ("target", "validation", "test")
-    arrays: Mapping[str, Tensor]
-
-    @classmethod
-    def read(cls, path: Path) -> _Images:
-        return cls(load_file(path))
-
-    def domain(self, part: str, corruption: Corruption | None) -> Domain:
-        """The images of a part, corrupted or as they are."""
-        images = as_values(self.arrays[part])
-        if corruption is not None:
-            images = corruption(images)
-        return Domain(network_inputs(images), self.arrays[f"{part}_labels"])
-
-
-def _keep_images(recipe: Classifiers, plan: Mapping[str, Any], path: Path) -> None:
-    """Choose images for each part, and write them where every job finds them."""
-    pictures = recipe.pictures
-    target, validation = plan["target_images"], plan["validation_images"]
-    training = evenly(len(pictures.train), target + validation)
-    order = torch.randperm(len(training), generator=torch.Generator().manual_seed(0))
-    chosen = {"target": training[order[:target]], "validation": training[order[target:]]}
-    kept = {}
-    for part, places in chosen.items():
-        kept[part] = pictures.train[places]
-        kept[f"{part}_labels"] = pictures.train_labels[places]
-    tested = evenly(len(pictures.test), plan["test_images"])
-    kept |= {"test": pictures.test[tested], "test_labels": pictures.test_labels[tested]}
-    write_file(path, save(kept))
 
 
 def _rows(zoo: Zoo, split: str) -> list[int]:
