@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from weightspace.find import Entry, Found, Index, Lineage, Problem, Step
 
+WIDE = 100_000
+
 FolderName = Positional[Annotated[Path, arg(metavar="FOLDER")]]
 
 
@@ -148,7 +150,7 @@ def lineage(
         raise DataError("--out", expected="a .html or .json file", found=str(out))
     known = open_folder(folder, index, activation, module, inputs)
     found = trace_lineage(known, track=progress("comparing", "pairs"))
-    _show_lineage(found)
+    show_lineage(found)
     data = {**found.to_dict(), "skipped": _skipped(known.problems)}
     if out is not None and out.suffix == ".html":
         write_text(out, lineage_page(found, source=str(folder)))
@@ -248,28 +250,25 @@ def _skipped(problems: Sequence[Problem]) -> list[dict[str, str]]:
     return [{"file": problem.file, "reason": problem.reason} for problem in problems]
 
 
-def _show_lineage(found: Lineage) -> None:
+def show_lineage(found: Lineage) -> None:
     """Print the trees of families, and how many networks stand alone."""
     from rich.console import Console
     from rich.tree import Tree
 
-    console = Console()
+    console = Console(width=WIDE)  # lines are never cut, however deep the tree
     alone = []
     for root in found.roots:
         if found.size(root.entry) == 1:
             alone.append(root.entry.name)
             continue
-        tree = Tree(_label(root))
-        _grow(tree, found, root)
-        console.print(tree)
+        trees: list[Tree] = []
+        for depth, step in found.walk(root):
+            del trees[depth:]
+            trees.append(trees[-1].add(_label(step)) if trees else Tree(_label(step)))
+        console.print(trees[0])
     if alone:
         some = ", ".join(alone[:5]) + (", ..." if len(alone) > 5 else "")
         say(f"{len(alone)} networks without kin: {some}")
-
-
-def _grow(tree: Tree, found: Lineage, step: Step) -> None:
-    for child in found.children(step.entry):
-        _grow(tree.add(_label(child)), found, child)
 
 
 def _label(step: Step) -> Any:

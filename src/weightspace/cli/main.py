@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import sys
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ from weightspace.cli.find import embed, lineage, search
 from weightspace.cli.inspect import inspect
 from weightspace.cli.merge import merge as merge_networks
 from weightspace.cli.models import models
+from weightspace.cli.places import check_places
 from weightspace.cli.predict import predict
 from weightspace.cli.prune import prune
 from weightspace.cli.relational import analyse
@@ -75,11 +77,14 @@ def app() -> SubcommandApp:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command; bad input ends with exit code 2 and one message."""
+    for stream in (sys.stdout, sys.stderr):  # names of files may be bytes that are no text
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     console = Console(stderr=True)
     logging.basicConfig(
         level=logging.WARNING,
         format="%(message)s",
-        handlers=[RichHandler(console=console, show_path=False)],
+        handlers=[RichHandler(console=console, show_path=False, show_time=False)],
     )
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     if arguments == ["--version"]:
@@ -87,6 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     try:
         arguments = fetched(arguments)
+        check_places(arguments)
         app().cli(prog="weightspace", description=DESCRIPTION, args=arguments)
     except KeyboardInterrupt:
         console.print(

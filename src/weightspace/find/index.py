@@ -23,6 +23,7 @@ from weightspace.find.reading import Folder, Problem
 from weightspace.find.rounding import Rounding
 from weightspace.find.sketching import WIDTH
 from weightspace.zoo.importing.found import Unit
+from weightspace.zoo.importing.listing import readable
 from weightspace.zoo.store_files import write_file
 
 logger = logging.getLogger(__name__)
@@ -149,19 +150,20 @@ class Index:
         waiting = []
         for unit in folder.units():
             status = _status(folder.path / unit.file)
-            old = before.get(unit.file)
+            name = readable(unit.file)  # bytes that are no text cannot be kept
+            old = before.get(name)
             if old is not None and status == (old.size, old.moment):
-                now[unit.file] = old
+                now[name] = old
             else:
-                now[unit.file] = _Seen(*status)
+                now[name] = _Seen(*status)
                 waiting.append(unit)
         for unit in track(waiting):
-            seen = now[unit.file]
+            seen = now[readable(unit.file)]
             networks, seen.problems = folder.read(unit)
             for network in networks:
                 seen.entries.append(_entry(network, number, seen))
                 number += 1
-        changed = sum(unit.file in before for unit in waiting)
+        changed = sum(readable(unit.file) in before for unit in waiting)
         changes = Changes(
             added=len(waiting) - changed,
             changed=changed,

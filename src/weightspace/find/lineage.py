@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -62,12 +63,37 @@ class Lineage:
 
     def children(self, entry: Entry) -> list[Step]:
         """The networks that came from one, the nearest first."""
-        found = [s for s in self.steps if s.parent is not None and s.parent == entry]
-        return sorted(found, key=lambda s: s.kinship.distance if s.kinship else 0.0)
+        return self._children.get(entry.number, [])
 
     def size(self, entry: Entry) -> int:
         """How many networks came from one, itself included."""
-        return 1 + sum(self.size(step.entry) for step in self.children(entry))
+        return self._sizes[entry.number]
+
+    @cached_property
+    def _children(self) -> dict[int, list[Step]]:
+        found: dict[int, list[Step]] = {}
+        for step in self.steps:
+            if step.parent is not None:
+                found.setdefault(step.parent.number, []).append(step)
+        for steps in found.values():
+            steps.sort(key=lambda step: step.kinship.distance if step.kinship else 0.0)
+        return found
+
+    @cached_property
+    def _sizes(self) -> dict[int, int]:
+        found = {step.entry.number: 1 for step in self.steps}
+        for step in reversed(self.steps):  # parents stand before their children
+            if step.parent is not None:
+                found[step.parent.number] += found[step.entry.number]
+        return found
+
+    def walk(self, root: Step) -> Iterator[tuple[int, Step]]:
+        """A network and all that came from it, parents first, with their depth."""
+        waiting = [(0, root)]  # not by recursion: chains of checkpoints can be long
+        while waiting:
+            depth, step = waiting.pop()
+            yield depth, step
+            waiting += [(depth + 1, child) for child in reversed(self.children(step.entry))]
 
     def to_dict(self) -> dict[str, Any]:
         """The forest as plain dictionaries."""

@@ -14,7 +14,9 @@ from weightspace.report.wording import plural
 
 ROW, INDENT, WIDTH, LEFT = 28, 26, 1060, 12
 KIND_AT, REASON_AT = 620, 850
-LONGEST_NAME = 70
+LONGEST_NAME, LETTER = 70, 7.5
+DEEPEST = 260
+"""Where the names of the deepest network begin, so that columns have room."""
 REASONS = {
     "proved": "proved by zeros or rounding",
     "peaks": "likely: its weights stand out",
@@ -81,21 +83,19 @@ class _Row(NamedTuple):
 
 def _rows(lineage: Lineage, root: Step) -> list[_Row]:
     rows: list[_Row] = []
-
-    def visit(step: Step, depth: int, parent: int | None) -> None:
-        rows.append(_Row(step, depth, parent))
-        here = len(rows) - 1
-        for child in lineage.children(step.entry):
-            visit(child, depth + 1, here)
-
-    visit(root, 0, None)
+    above: list[int] = []  # the line of the last network of each depth
+    for depth, step in lineage.walk(root):
+        del above[depth:]
+        rows.append(_Row(step, depth, above[-1] if above else None))
+        above.append(len(rows) - 1)
     return rows
 
 
 def _tree(lineage: Lineage, root: Step) -> ET.Element:
     """A family as a picture."""
     rows = _rows(lineage, root)
-    drawn = [part for place, row in enumerate(rows) for part in _row(rows, place, row)]
+    indent = min(INDENT, DEEPEST / max(1, *(row.depth for row in rows)))
+    drawn = [part for place, row in enumerate(rows) for part in _row(rows, place, indent)]
     label = f"The family of {root.entry.name}, {plural(len(rows), 'network')}"
     return element(
         "svg",
@@ -107,16 +107,18 @@ def _tree(lineage: Lineage, root: Step) -> ET.Element:
     )
 
 
-def _row(rows: list[_Row], place: int, row: _Row) -> Iterator[ET.Element]:
-    x, y = _place(row.depth, place)
+def _row(rows: list[_Row], place: int, indent: float) -> Iterator[ET.Element]:
+    row = rows[place]
+    x, y = LEFT + round(indent * row.depth, 1), _middle(place)
     if row.parent is not None:
-        up, above = _place(rows[row.parent].depth, row.parent)
+        up, above = LEFT + round(indent * rows[row.parent].depth, 1), _middle(row.parent)
         path = f"M{up} {above + 6}V{y}H{x - 6}"
         yield element("path", d=path, fill="none", stroke=variable("line"), stroke_width="1.5")
     kin = row.step.kinship
     colour = variable("ink" if kin is None else model_colour(KINDS.index(kin.kind)))
     name = row.step.entry.name
-    short = name if len(name) <= LONGEST_NAME else f"...{name[3 - LONGEST_NAME :]}"
+    longest = int(min(LONGEST_NAME, (KIND_AT - x - 12) / LETTER))
+    short = name if len(name) <= longest else f"...{name[3 - longest :]}"
     yield element("circle", element("title", name), cx=str(x), cy=str(y), r="5", fill=colour)
     yield _text(short, x + 12, y, "ink")
     if kin is not None:
@@ -124,9 +126,9 @@ def _row(rows: list[_Row], place: int, row: _Row) -> Iterator[ET.Element]:
         yield _text(REASONS[row.step.reason], REASON_AT, y, "muted")
 
 
-def _place(depth: int, line: int) -> tuple[int, int]:
-    return LEFT + INDENT * depth, ROW * line + ROW // 2
+def _middle(line: int) -> int:
+    return ROW * line + ROW // 2
 
 
-def _text(text: str, x: int, y: int, colour: str) -> ET.Element:
+def _text(text: str, x: float, y: float, colour: str) -> ET.Element:
     return element("text", text, x=str(x), y=str(y + 4), font_size="13", fill=variable(colour))
