@@ -57,6 +57,21 @@ def test_what_cannot_be_merged_is_said() -> None:
         merge_states([one] * 3, Slerp())
     with pytest.raises(ModelError, match="weights"):
         merge_states([one] * 3, Average((0.5, 0.5)))
+    for weights in ((1.0, 1.0), (float("nan"), 1.0)):
+        with pytest.raises(ModelError, match="a sum of 1"):
+            merge_states([one] * 2, Average(weights))
+    for base in ({}, {"w": torch.zeros(3)}):
+        with pytest.raises(StateError, match=r"base, tensor 'w'.*shape \[2\]"):
+            merge_states([one], TaskArithmetic(base))
+
+
+def test_slerp_of_half_precision_does_not_overflow() -> None:
+    torch.manual_seed(0)
+    one, other = ({"w": 300 * torch.randn(4000)} for _ in range(2))
+    halves = [{"w": state["w"].half()} for state in (one, other)]
+    merged, exact = merge_states(halves, Slerp()), merge_states([one, other], Slerp())
+    assert merged["w"].dtype == torch.float16
+    assert torch.allclose(merged["w"].float(), exact["w"], rtol=1e-2, atol=1.0)
 
 
 def test_statistics_of_a_merged_network_are_those_of_its_values() -> None:

@@ -47,6 +47,8 @@ class Average(Merge):
             raise ModelError(
                 "weights", expected=f"{count}, one a network", found=str(len(self.weights))
             )
+        if self.weights is not None and not abs(sum(self.weights) - 1) < 1e-6:
+            raise ModelError("weights", expected="a sum of 1", found=f"{sum(self.weights):g}")
 
     def tensors(self, name: str, tensors: Sequence[Tensor]) -> Tensor:
         """See :class:`Merge`."""
@@ -77,12 +79,16 @@ class Slerp(Merge):
     def tensors(self, name: str, tensors: Sequence[Tensor]) -> Tensor:
         """See :class:`Merge`."""
         one, other = tensors
-        cosine = torch.nn.functional.cosine_similarity(one.flatten(), other.flatten(), dim=0)
+        # In double precision: sums of squares of half precision are beyond its largest number.
+        cosine = torch.nn.functional.cosine_similarity(
+            one.flatten().double(), other.flatten().double(), dim=0
+        )
         angle = torch.arccos(cosine.clamp(-1, 1))
         if not 1e-4 < float(angle) < torch.pi - 1e-4:  # nearly parallel: the straight line
             return one + self.t * (other - one)
         first, second = torch.sin((1 - self.t) * angle), torch.sin(self.t * angle)
-        return (first * one + second * other) / torch.sin(angle)
+        across = torch.sin(angle)
+        return (first / across).to(one) * one + (second / across).to(one) * other
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +112,13 @@ class TaskArithmetic(Merge):
 
     def tensors(self, name: str, tensors: Sequence[Tensor]) -> Tensor:
         """See :class:`Merge`."""
-        start = self.base[name]
+        start = self.base.get(name)
+        if start is None or start.shape != tensors[0].shape:
+            raise StateError(
+                f"base, tensor {name!r}",
+                expected=f"shape {list(tensors[0].shape)}, as the networks have",
+                found="none" if start is None else str(list(start.shape)),
+            )
         result = start.clone()
         for tensor in tensors:
             result.add_(tensor - start, alpha=self.scale)
