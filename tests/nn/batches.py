@@ -1,8 +1,9 @@
-"""Batches of networks of one spec and of several."""
+"""Batches of networks of one spec and of several, and how near results are."""
 
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from tests.graph.strategies import random_stacked
 from weightspace.graph import MixedGraph, NeuralGraph, chain_spec
@@ -21,3 +22,19 @@ def mixed_batch(several: bool, dtype: torch.dtype = torch.float64) -> MixedGraph
             for seed, (spec, count) in enumerate(specs)
         ]
     )
+
+
+def uneven_batch(name: str) -> MixedGraph:
+    """One network, many, or those of :func:`mixed_batch`, with widths that fill no vector."""
+    if name == "mixed":
+        return mixed_batch(True, torch.float32)
+    widths, count = {"one": ([2, 19, 9, 1], 1), "many": ([1, 3, 5], 13)}[name]
+    spec = chain_spec(widths, activations="tanh")
+    stacked = random_stacked(spec, count, 0, torch.float32)
+    return MixedGraph.of(NeuralGraph.from_stacked(spec, stacked))
+
+
+def close(found: Tensor, wanted: Tensor, tolerance: float) -> bool:
+    """Whether two tensors differ by no more than a share of the largest value."""
+    scale = wanted.abs().max().clamp_min(1e-6)
+    return bool((found.double() - wanted).abs().max() <= tolerance * scale)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
 
 import pytest
 import torch
 from torch import Tensor
 
-from tests.graph.strategies import random_stacked
-from tests.nn.batches import mixed_batch
-from weightspace.graph import MixedGraph, NeuralGraph, chain_spec
+from tests.nn.batches import close, uneven_batch
 from weightspace.nn import arrange, fuse_kernels
 from weightspace.nn.fusion import update_passes
 from weightspace.nn.pair_kernels import UpdateKernels, update_kernels
@@ -23,36 +20,7 @@ from weightspace.nn.update_passes import UpdateInputs, UpdateMaps
 
 LAYOUTS = [all_pairs, connected_pairs]
 NODES = 8
-
-
-@pytest.fixture(autouse=True)
-def fused() -> Iterator[None]:
-    if not fuse_kernels():
-        pytest.skip("there is no C++ compiler here")
-    yield
-    fuse_kernels(False)
-
-
-@pytest.fixture(params=[1, 3])
-def threads(request: pytest.FixtureRequest) -> Iterator[int]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(request.param)
-    yield request.param
-    torch.set_num_threads(before)
-
-
-def batch(name: str) -> MixedGraph:
-    if name == "mixed":
-        return mixed_batch(True, torch.float32)
-    widths, count = {"one": ([2, 33, 17, 1], 1), "many": ([1, 3, 5], 70)}[name]
-    spec = chain_spec(widths, activations="tanh")
-    stacked = random_stacked(spec, count, 0, torch.float32)
-    return MixedGraph.of(NeuralGraph.from_stacked(spec, stacked))
-
-
-def close(found: Tensor, wanted: Tensor, tolerance: float) -> bool:
-    scale = wanted.abs().max().clamp_min(1e-6)
-    return bool((found.double() - wanted).abs().max() <= tolerance * scale)
+pytestmark = pytest.mark.usefixtures("fused")
 
 
 def run(update: PairUpdate, layout: PairLayout, dtype: torch.dtype) -> list[Tensor]:
@@ -87,22 +55,22 @@ def check(update: PairUpdate, layout: PairLayout) -> None:
 @pytest.mark.parametrize("name", ["one", "many", "mixed"])
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
 def test_update(layout_of, name: str, dropout: float) -> None:  # type: ignore
-    check(new_update(dropout=dropout), layout_of(arrange(batch(name))))
+    check(new_update(dropout=dropout), layout_of(arrange(uneven_batch(name))))
 
 
 @pytest.mark.parametrize(("pairs", "hidden"), [(16, 32), (64, 16), (128, 128)])
 def test_other_widths(pairs: int, hidden: int) -> None:
-    check(new_update(pairs, hidden, 0.2), connected_pairs(arrange(batch("mixed"))))
+    check(new_update(pairs, hidden, 0.2), connected_pairs(arrange(uneven_batch("mixed"))))
 
 
 def test_results_do_not_depend_on_timing(threads: int) -> None:
-    update, layout = new_update(dropout=0.3), all_pairs(arrange(batch("many")))
+    update, layout = new_update(dropout=0.3), all_pairs(arrange(uneven_batch("many")))
     one, two = (run(update, layout, torch.float32) for _ in range(2))
     assert all(torch.equal(*pair) for pair in zip(one, two, strict=True))
 
 
 def test_extreme_values_stay_finite() -> None:
-    update, layout = new_update(), connected_pairs(arrange(batch("mixed")))
+    update, layout = new_update(), connected_pairs(arrange(uneven_batch("mixed")))
     pairs = 1e4 * torch.randn(layout.pair_count, 32, requires_grad=True)
     result = update(layout, torch.randn(layout.arrangement.node_count, NODES), pairs)
     assert torch.isfinite(result).all()
@@ -110,7 +78,7 @@ def test_extreme_values_stay_finite() -> None:
 
 
 def test_strided_states_and_gradients() -> None:
-    update, layout = new_update(), all_pairs(arrange(batch("mixed")))
+    update, layout = new_update(), all_pairs(arrange(uneven_batch("mixed")))
     nodes = torch.randn(layout.arrangement.node_count, NODES)
     pairs = torch.randn(32, layout.pair_count).T.requires_grad_()
     result = update(layout, nodes, pairs)

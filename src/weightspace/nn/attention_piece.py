@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from weightspace.nn.attention_passes import Given
 from weightspace.nn.head_products import HeadProducts
-from weightspace.nn.pair_layout import GridPiece
 
 
 class AttentionMaps(NamedTuple):
@@ -38,24 +38,6 @@ class AttentionMaps(NamedTuple):
         """Exchange the weights for queries and keys."""
         query, key, factor = torch.chunk(weight, 3)
         return torch.cat([key, query, factor])
-
-
-class Given(NamedTuple):
-    """At each receiver of a grid: gradients of the results, and their product with them.
-
-    Args:
-        mixed: gradient of the sums of values.
-        pooled: gradient of the sums of pair states.
-        common: for each head, the product of both with the sums.
-    """
-
-    mixed: Float[Tensor, "received a"]
-    pooled: Float[Tensor, "received heads_d"]
-    common: Float[Tensor, "received heads"]
-
-    def of(self, piece: GridPiece) -> Given:
-        """Those of a piece."""
-        return Given(*(tensor[piece.received] for tensor in self))
 
 
 class EndGrads(NamedTuple):

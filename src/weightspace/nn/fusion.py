@@ -8,16 +8,19 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
+from weightspace.nn.attention_kernels import attention_kernels
+from weightspace.nn.attention_passes import AttentionInputs, AttentionPasses
 from weightspace.nn.edge_kernels import edge_kernels
 from weightspace.nn.edge_passes import EdgePasses
 from weightspace.nn.pair_kernels import update_kernels
+from weightspace.nn.plain_attention import PlainAttention
 from weightspace.nn.plain_passes import PlainPasses
 from weightspace.nn.plain_update import PlainUpdate
 from weightspace.nn.update_passes import UpdateInputs, UpdateMaps, UpdatePasses
 
 logger = logging.getLogger(__name__)
 _state = {"fusing": False}
-_plain, _plain_update = PlainPasses(), PlainUpdate()
+_plain, _plain_update, _plain_attention = PlainPasses(), PlainUpdate(), PlainAttention()
 
 
 def fuse_kernels(wanted: bool = True) -> bool:
@@ -50,6 +53,14 @@ def update_passes(inputs: UpdateInputs, maps: UpdateMaps) -> UpdatePasses:
     if not _fusing([*inputs, *maps]):
         return _plain_update
     return update_kernels(inputs.pairs.shape[1], len(maps.pair)) or _plain_update
+
+
+def attention_passes(inputs: AttentionInputs, heads: int) -> AttentionPasses:
+    """The same for attention to pairs."""
+    if not _fusing(inputs):
+        return _plain_attention
+    widths = inputs.pairs.shape[1], len(inputs.bias)
+    return attention_kernels(*widths, heads) or _plain_attention
 
 
 def _fusing(tensors: Iterable[Tensor]) -> bool:

@@ -1,26 +1,15 @@
 /* The update of the states of pairs, forward and backward, for float32.
  *
- * A grid has `lead` blocks of `receivers` x `senders` pairs, one after the other in the buffer of
- * all pairs; the pairs (j, i) of a block's (i, j) are a block of the same or of another grid. A unit
- * is a part of one block's receivers. Threads have units one after the other, in a fixed way, and
- * what adds up over units is kept by thread, so that results do not depend on timing. Pairs pass
- * through in groups of ROWS, whose products and everything between them stay in the processor's
+ * Groups of pairs pass through, whose products and everything between them stay in the processor's
  * cache; backward computes again what forward had there.
  *
  * PAIRS and HIDDEN, the channels of states and of hidden layers, are multiples of 16 and known
  * when this is compiled: products are unrolled over registers.
  */
-#include "vectors.h"
+#include "pairs.h"
 #include <cmath>
-#include <memory>
-#include <omp.h>
 
-constexpr int VECTORS = PAIRS / LANES, BOTH = 2 * PAIRS, ROWS = 48;
-
-struct Grid {
-    /* first and reverse: where the grid's pairs and their reverses begin in the buffer */
-    long lead, splits, receivers, senders, first, reverse, threads;
-};
+constexpr int VECTORS = PAIRS / LANES, BOTH = 2 * PAIRS;
 
 /* One step LN(x + dropout(GELU(lifted) @ second^T + bias)). */
 struct Residual {
@@ -52,58 +41,14 @@ struct Ends {
 struct Sums {
     float *receiver, *sender, *parameters;
 
-    static constexpr long STEP = PAIRS * HIDDEN + 3 * PAIRS;
-    float *pair(long thread) const { return parameters + thread * (BOTH * HIDDEN + 2 * STEP + PAIRS * HIDDEN + HIDDEN); }
-    float *one(long thread) const { return pair(thread) + BOTH * HIDDEN; }
+    static constexpr long MAP = PAIRS * HIDDEN, STEP = MAP + 3 * PAIRS;
+    float *pair(long thread) const {
+        return parameters + thread * (3 * MAP + 2 * STEP + HIDDEN);
+    }
+    float *one(long thread) const { return pair(thread) + 2 * MAP; }
     float *first(long thread) const { return one(thread) + STEP; }
-    float *two(long thread) const { return first(thread) + PAIRS * HIDDEN; }
+    float *two(long thread) const { return first(thread) + MAP; }
     float *first_bias(long thread) const { return two(thread) + STEP; }
-};
-
-/* Where a pair's values lie: rows of the buffers of pairs and of ends, and of senders' sums. */
-struct Place {
-    long pair, reverse, receiver, sender, summed;
-};
-
-/* A thread's pairs in order. */
-struct Walk {
-    const Grid &grid;
-    long unit = 0, end, block = 0, receiver = 0, stop = 0, sender = 0;
-
-    Walk(const Grid &grid, long thread)
-        : grid(grid), end(grid.lead * grid.splits * (thread + 1) / grid.threads) {
-        enter(grid.lead * grid.splits * thread / grid.threads);
-    }
-
-    void enter(long number) {
-        unit = number, block = unit / grid.splits;
-        receiver = grid.receivers * (unit % grid.splits) / grid.splits;
-        stop = grid.receivers * (unit % grid.splits + 1) / grid.splits;
-    }
-
-    bool next(Place &place) {
-        if (unit == end) return false;
-        long own = block * grid.receivers + receiver, other = block * grid.senders + sender;
-        place = {grid.first + own * grid.senders + sender,
-                 grid.reverse + other * grid.receivers + receiver, own, other,
-                 unit * grid.senders + sender};
-        if (++sender == grid.senders) {
-            sender = 0;
-            if (++receiver == stop) enter(unit + 1);
-        }
-        return true;
-    }
-};
-
-/* Values of a group's pairs. */
-template <int COLUMNS> struct Table {
-    alignas(64) float values[ROWS][COLUMNS];
-    float *rows[ROWS];
-
-    Table() {
-        for (int i = 0; i < ROWS; i++) rows[i] = values[i];
-    }
-    float *operator[](long i) { return values[i]; }
 };
 
 /* What backward needs of a step. */
@@ -112,14 +57,6 @@ struct Step {
     Table<PAIRS> normed;         /* before the norm's own factors */
     float rate[ROWS];
 };
-
-/* The sum of a vector's values, in each of them. */
-INLINE vec sum(vec x) {
-    x += __builtin_shuffle(x, whole{8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7});
-    x += __builtin_shuffle(x, whole{4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11});
-    x += __builtin_shuffle(x, whole{2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13});
-    return x + __builtin_shuffle(x, whole{1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14});
-}
 
 INLINE vec mean(const vec *parts) {
     vec total = parts[0];
@@ -292,31 +229,23 @@ struct Group {
     }
 };
 
-/* Call `work(group, thread)` for every group of every thread. */
-template <typename Work>
-INLINE void for_groups(const Grid &grid, const Maps &maps, const float *pairs, Work work) {
-#pragma omp parallel for schedule(static) num_threads(grid.threads)
-    for (long thread = 0; thread < grid.threads; thread++) {
-        auto group = std::make_unique<Group>(maps);
-        Walk walk(grid, thread);
-        while (group->take(walk, pairs)) work(*group, thread);
-    }
-}
-
 extern "C" {
 
 void update_forward(const Grid &grid, const Maps &maps, const Ends &ends, const float *pairs,
                     float *result) {
-    for_groups(grid, maps, pairs,
-               [&](Group &group, long) { group.forward<false>(ends, result); });
+    for_groups(
+        grid, pairs, [&] { return std::make_unique<Group>(maps); },
+        [&](Group &group, long) { group.forward<false>(ends, result); });
 }
 
 /* d_pairs and d_reverse have the grid's pairs and their reverses written; sums are added to. */
 void update_backward(const Grid &grid, const Maps &maps, const Ends &ends, const float *pairs,
                      const float *grads, const Sums &sums, float *d_pairs, float *d_reverse) {
-    for_groups(grid, maps, pairs, [&](Group &group, long thread) {
-        group.forward<true>(ends, nullptr);
-        group.backward(grads, sums, thread, d_pairs, d_reverse);
-    });
+    for_groups(
+        grid, pairs, [&] { return std::make_unique<Group>(maps); },
+        [&](Group &group, long thread) {
+            group.forward<true>(ends, nullptr);
+            group.backward(grads, sums, thread, d_pairs, d_reverse);
+        });
 }
 }

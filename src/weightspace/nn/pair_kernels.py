@@ -11,35 +11,12 @@ import torch
 from torch import Tensor
 
 from weightspace.nn.compiling import compiled_library
+from weightspace.nn.grid_shape import WIDTHS, GridShape, Pointers, call
 from weightspace.nn.keeping import Kept
-from weightspace.nn.pair_layout import Grid, PairLayout, add_rows
+from weightspace.nn.pair_layout import Grid, add_rows
 from weightspace.nn.update_passes import UpdateInputs, UpdateMaps, UpdatePasses, UpdateSetting
 
 SOURCE = Path(__file__).with_name("pair_kernels.cpp")
-WIDTHS = (16, 32, 64, 128)
-"""Channels of states and of hidden layers that are unrolled over registers."""
-WORTH_THREADS = 512
-"""Pairs of a grid from which on starting threads takes less time than it spares."""
-
-
-class _Grid(ctypes.Structure):
-    """A grid's shape and place, and how threads share it."""
-
-    _fields_ = [
-        (name, ctypes.c_long)
-        for name in ("lead", "splits", "receivers", "senders", "first", "reverse", "threads")
-    ]
-
-    @classmethod
-    def of(cls, layout: PairLayout, grid: Grid) -> _Grid:
-        size, threads = grid.receivers * grid.senders, torch.get_num_threads()
-        if grid.lead * size < WORTH_THREADS:
-            threads = 1
-        # Few blocks are split where threads would be idle.
-        splits = max(1, min(grid.receivers, -(-threads // grid.lead)))
-        reverse = layout.grids[grid.reverse].pairs.start
-        shape = grid.lead, splits, grid.receivers, grid.senders
-        return cls(*shape, grid.pairs.start, reverse, threads)
 
 
 class _Residual(ctypes.Structure):
@@ -57,12 +34,6 @@ class _Maps(ctypes.Structure):
         ("one", _Residual),
         ("two", _Residual),
     ]
-
-
-class _Pointers(ctypes.Structure):
-    """Up to three pointers: ends of a grid, or sums of gradients."""
-
-    _fields_ = [(name, ctypes.c_void_p) for name in ("receiver", "sender", "parameters")]
 
 
 class _Given(NamedTuple):
@@ -139,10 +110,8 @@ class UpdateKernels(UpdatePasses):
         sizes = [tensor.numel() for tensor in maps]
         sums = pairs.new_zeros(torch.get_num_threads(), sum(sizes))
         for grid in setting.layout.grids:
-            shape = _Grid.of(setting.layout, grid)
-            d_receiver = pairs.new_zeros(grid.lead * grid.receivers, receivers.shape[1])
-            d_sender = pairs.new_zeros(shape.lead, shape.splits, grid.senders, senders.shape[1])
-            added = _Pointers(d_receiver.data_ptr(), d_sender.data_ptr(), sums.data_ptr())
+            d_receiver, d_sender = GridShape.of(setting.layout, grid).sums(grid, receivers)
+            added = Pointers.of(d_receiver, d_sender, sums)
             self._call("update_backward", given, grid, grad, added, d_pairs, d_reverse)
             add_rows(d_receivers, grid.receiver, d_receiver)
             add_rows(d_senders, grid.sender, d_sender.sum(1).flatten(0, 1))
@@ -150,16 +119,12 @@ class UpdateKernels(UpdatePasses):
         d_maps = UpdateMaps(*(part.view(like.shape) for part, like in parts))
         return UpdateInputs(d_pairs.add_(d_reverse), d_receivers, d_senders), d_maps
 
-    def _call(self, name: str, given: _Given, grid: Grid, *rest: Tensor | _Pointers) -> None:
-        """Call a function on a grid; tensors are passed as pointers."""
-        inputs, maps = given.inputs, given.structure
+    def _call(self, name: str, given: _Given, grid: Grid, *rest: Tensor | Pointers) -> None:
+        """Call a function on a grid."""
+        inputs, shape = given.inputs, GridShape.of(given.setting.layout, grid)
         receiver, sender = grid.at_receivers(inputs.receivers), grid.at_senders(inputs.senders)
-        ends = _Pointers(receiver.data_ptr(), sender.data_ptr())
-        passed = [
-            _pointer(each) if isinstance(each, Tensor) else ctypes.byref(each)
-            for each in (_Grid.of(given.setting.layout, grid), maps, ends, inputs.pairs, *rest)
-        ]
-        self._library[name](*passed)
+        ends = Pointers.of(receiver, sender)
+        call(self._library, name, shape, given.structure, ends, inputs.pairs, *rest)
 
 
 @functools.cache
@@ -177,8 +142,3 @@ def _residual(
     second, bias, norm, norm_bias = (tensor.data_ptr() for tensor in maps)
     mask = (None, 1.0) if kept is None else (kept.mask.data_ptr(), kept.scale)
     return _Residual(second, transposed.data_ptr(), bias, norm, norm_bias, *mask, eps)
-
-
-def _pointer(tensor: Tensor) -> ctypes.c_void_p:
-    assert tensor.is_contiguous()
-    return ctypes.c_void_p(tensor.data_ptr())

@@ -15,16 +15,10 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd import Function
 
-from weightspace.nn.attention_piece import (
-    AttentionMaps,
-    Given,
-    SenderSums,
-    piece_backward,
-    piece_logits,
-    piece_received,
-)
+from weightspace.nn.attention_passes import AttentionInputs, Given
 from weightspace.nn.first_derivative import first_derivative
-from weightspace.nn.pair_layout import PairLayout, add_rows
+from weightspace.nn.fusion import attention_passes
+from weightspace.nn.pair_layout import PairLayout
 
 
 class NodeProjections(NamedTuple):
@@ -106,65 +100,25 @@ class _Attend(Function):
         keys: Tensor,
         values: Tensor,
     ) -> tuple[Tensor, Tensor]:
-        maps = AttentionMaps.of(weight, bias, heads)
-        logits = pairs.new_empty(len(pairs), heads)
-        for grid in layout.grids:
-            query, key = grid.at_receivers(queries), grid.at_senders(keys)
-            for piece in grid.pieces():
-                ends = query[piece.lead, piece.rows], key[piece.lead]
-                logits[piece.pairs] = piece_logits(maps, pairs[piece.pairs], ends)
-        shares = _softmax(layout, logits)
-        mixed = pairs.new_empty(layout.received_count, values.shape[1])
-        pooled = pairs.new_empty(layout.received_count, heads * pairs.shape[1])
-        for grid in layout.grids:
-            value = grid.at_senders(values)
-            for piece in grid.pieces():
-                found = piece_received(
-                    maps, pairs[piece.pairs], shares[piece.pairs], value[piece.lead]
-                )
-                mixed[piece.received], pooled[piece.received] = found
-        mixed, pooled = layout.add_up(mixed), layout.add_up(pooled)
-        ctx.save_for_backward(pairs, weight, bias, queries, keys, values, shares, mixed, pooled)
-        ctx.layout = layout
+        inputs = AttentionInputs(pairs, weight, bias, queries, keys, values)
+        passes = attention_passes(inputs, heads)
+        shares = _softmax(layout, passes.logits(layout, inputs, heads))
+        mixed, pooled = map(layout.add_up, passes.received(layout, inputs, shares))
+        ctx.save_for_backward(*inputs, shares, mixed, pooled)
+        ctx.others = layout, passes
         return mixed, pooled.view(-1, heads, pairs.shape[1])
 
     @staticmethod
     @first_derivative
     def backward(ctx: Any, d_mixed: Tensor, d_pooled: Tensor) -> tuple[Tensor | None, ...]:
-        pairs, weight, bias, queries, keys, values, shares, mixed, pooled = ctx.saved_tensors
-        layout: PairLayout = ctx.layout
+        *tensors, shares, mixed, pooled = ctx.saved_tensors
+        layout, passes = ctx.others
         heads = shares.shape[1]
         # a change of the shares acts relative to their mean change, which the result tells
         common = (d_mixed * mixed).reshape(len(mixed), heads, -1).sum(-1)
         common += (d_pooled * pooled.view(d_pooled.shape)).sum(-1)
         given = Given(*map(layout.gather, (d_mixed, d_pooled.flatten(1), common)))
-        maps = AttentionMaps.of(weight, bias, heads)
-        d_pairs = torch.empty_like(pairs, memory_format=torch.contiguous_format)
-        d_weight, d_bias = torch.zeros_like(maps.weight), torch.zeros_like(bias)
-        d_queries, d_keys, d_values = map(torch.zeros_like, (queries, keys, values))
-        for grid in layout.grids:
-            query, key, value = (
-                grid.at_receivers(queries),
-                grid.at_senders(keys),
-                grid.at_senders(values),
-            )
-            d_query, sums = torch.empty_like(query), SenderSums.like(key)
-            for piece in grid.pieces():
-                ends = query[piece.lead, piece.rows], key[piece.lead], value[piece.lead]
-                states, d_states = pairs[piece.pairs], d_pairs[piece.pairs]
-                d_projected, found = piece_backward(
-                    maps, states, shares[piece.pairs], ends, given.of(piece), out=d_states
-                )
-                d_states.addmm_(d_projected, maps.swapped)
-                d_weight.addmm_(states.T, d_projected)
-                d_query[piece.lead, piece.rows] = found.query
-                sums.add(piece.lead, found)
-            d_value = sums.value.add_(sums.moved * bias)
-            d_bias += (sums.moved * value).sum((0, 1, 2))
-            add_rows(d_queries, grid.receiver, d_query.flatten(0, 2))
-            add_rows(d_keys, grid.sender, sums.key.flatten(0, 2))
-            add_rows(d_values, grid.sender, d_value.flatten(0, 2))
-        return None, None, d_pairs, maps.unswap(d_weight.T), d_bias, d_queries, d_keys, d_values
+        return None, None, *passes.backward(layout, AttentionInputs(*tensors), shares, given)
 
 
 def _softmax(layout: PairLayout, logits: Tensor) -> Float[Tensor, "pairs heads"]:

@@ -31,6 +31,14 @@ INLINE vec exponential(vec x) {
 
 INLINE vec sigmoid(vec x) { return 1.0f / (1.0f + exponential(-x)); }
 
+/* The sum of a vector's values, in each of them. */
+INLINE vec sum(vec x) {
+    x += __builtin_shuffle(x, whole{8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7});
+    x += __builtin_shuffle(x, whole{4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11});
+    x += __builtin_shuffle(x, whole{2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13});
+    return x + __builtin_shuffle(x, whole{1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14});
+}
+
 /* out[i] = start + rows[i] @ weight, for TALL rows and WIDE vectors of columns. */
 template <int TALL, int WIDE>
 INLINE void tile(const float *const *rows, float *const *out, long inner, const float *weight,
