@@ -17,9 +17,10 @@ it as ``.md``. For each model:
   ``ms``. Operations (``gflop``) are those of the reference's products as torch counts them, less
   what a reordering of its linear maps spares (``spared`` of the reference).
 
-Passes over edges are compiled, as in training, where there is a compiler; so far these are
-NG-GNN's. For it ``plain_ms`` is without them, and ``edge_list_ms`` the same mathematics on an edge
-list in PyTorch Geometric (``edge_list.py``), again in turns with the model.
+Passes over edges and pairs are compiled, as in training, where there is a compiler: those of
+NG-GNN, ``ng-t`` and ``ng-t-edges``. For NG-GNN ``plain_ms`` is without them, and ``edge_list_ms``
+the same mathematics on an edge list in PyTorch Geometric (``edge_list.py``), again in turns with
+the model.
 """
 
 from __future__ import annotations
