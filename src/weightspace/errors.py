@@ -7,6 +7,9 @@ it without a traceback.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 
 class WeightspaceError(ValueError):
     """Bad input, said in three parts.
@@ -14,11 +17,14 @@ class WeightspaceError(ValueError):
     Args:
         subject: the file, tensor, module or option that is wrong.
         expected: what would have been right.
-        found: what was there instead.
+        found: what was there instead. What an error within the subject said ("expected ...,
+            found ...") is more exact than what was expected of the whole, and stands for it.
         hint: what to do about it; may be empty.
 
     >>> print(WeightspaceError("seq.0.weight", expected="shape (32, 2)", found="(32, 3)"))
     seq.0.weight: expected shape (32, 2), found (32, 3)
+    >>> print(WeightspaceError("a.pt", expected="a network", found="expected a zip, found text"))
+    a.pt: expected a zip, found text
     """
 
     def __init__(self, subject: object, *, expected: str, found: str, hint: str = "") -> None:
@@ -29,8 +35,10 @@ class WeightspaceError(ValueError):
         super().__init__(str(self))
 
     def __str__(self) -> str:
-        text = f"{self.subject}: expected {self.expected}, found {self.found}"
-        return f"{text}. {self.hint}" if self.hint else text
+        within = self.found.startswith("expected ")
+        said = self.found if within else f"expected {self.expected}, found {self.found}"
+        text = f"{self.subject}: {said}"
+        return f"{text.removesuffix('.')}. {self.hint}" if self.hint else text
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (type(self), self.subject, self.expected, self.found, self.hint)
@@ -73,6 +81,34 @@ class GraphError(WeightspaceError):
 
 class TraceError(WeightspaceError):
     """A network that cannot be followed: the operation, where it stands, and its shapes."""
+
+
+def reason_of(error: BaseException) -> str:
+    """Why something failed, for ``found``: the words of the system or library, without codes.
+
+    >>> reason_of(FileNotFoundError(2, "No such file or directory", "x.csv"))
+    'no such file or directory'
+    >>> reason_of(ValueError())
+    'ValueError'
+    """
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    words = " ".join(text.split()) or type(error).__name__
+    if isinstance(error, OSError) and words[1:2].islower():
+        words = words[0].lower() + words[1:]
+    return words[:300]
+
+
+def similar_name(name: str, known: Iterable[str]) -> str:
+    """A hint for a name that is not known, if one that is known looks like it.
+
+    >>> similar_name("acuracy", ["loss", "accuracy"])
+    "Did you mean 'accuracy'?"
+    >>> similar_name("x", ["loss", "accuracy"])
+    ''
+    """
+    lowered = {other.lower(): other for other in known}
+    near = get_close_matches(name.lower(), lowered, n=1, cutoff=0.7)
+    return f"Did you mean {lowered[near[0]]!r}?" if near else ""
 
 
 def require_between(name: str, value: float, low: float, high: float) -> None:

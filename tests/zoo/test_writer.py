@@ -240,7 +240,7 @@ def test_a_file_that_outgrows_the_limit_loses_nothing(tmp_path):
 def test_a_folder_that_is_gone(tmp_path):
     writer = begin(tmp_path / "zoo")
     shutil.rmtree(tmp_path / "zoo")
-    with pytest.raises(FileError, match="a folder that can be written, found No such file"):
+    with pytest.raises(FileError, match="a folder that can be written, found no such file"):
         write(writer, 0)
 
 

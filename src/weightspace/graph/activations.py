@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from weightspace.errors import SpecError
+from weightspace.errors import SpecError, similar_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,8 @@ class Activation:
                 "activation",
                 expected=f"one of {', '.join(LAWS)} or unknown",
                 found=repr(self.name),
-                hint="Name the closest function, or use 'unknown' if the network is not to be run.",
+                hint=similar_name(self.name, LAWS)
+                or "Name the closest function, or use 'unknown' if the network is not to be run.",
             )
 
     @classmethod

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple, TypeVar
 
-from weightspace.errors import SpecError
+from weightspace.errors import SpecError, similar_name
 from weightspace.graph.activations import NONE, Activation
 from weightspace.graph.axis import Axis, Mixing, Rescaling, Role
 from weightspace.graph.binding import LeftOut, Parameter, Piece
@@ -305,5 +305,6 @@ def _look_up(what: str, name: str, table: Mapping[str, T]) -> T:
             f"{what} {name!r}",
             expected=f"one of {', '.join(table) or 'none'}",
             found="a name that the spec does not have",
+            hint=similar_name(name, table),
         )
     return table[name]

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from weightspace.errors import FileError
+from weightspace.errors import FileError, reason_of
 from weightspace.zoo import Zoo
 
 
@@ -35,7 +35,9 @@ def claim_folder(folder: Path, wanted: Mapping[str, str]) -> None:
     except (OSError, ValueError) as error:
         if isinstance(error, FileError):
             raise
-        raise FileError(path, expected="the settings of a training", found=str(error)) from error
+        raise FileError(
+            path, expected="the settings of a training", found=reason_of(error)
+        ) from error
 
 
 def zoo_hash(zoo: Zoo) -> str:

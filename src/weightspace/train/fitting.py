@@ -18,7 +18,7 @@ from lightning.fabric.plugins.io.torch_io import TorchCheckpointIO
 from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint, RichProgressBar
 from torch.utils.data import DataLoader
 
-from weightspace.errors import FileError, require_between
+from weightspace.errors import FileError, reason_of, require_between
 from weightspace.nn import fuse_kernels
 from weightspace.train.loggers import make_loggers
 from weightspace.zoo.allocator import keep_freed_memory
@@ -181,7 +181,7 @@ def _load(path: Path) -> dict[str, Any]:
         raise FileError(
             path,
             expected="a checkpoint of this training",
-            found=str(error)[:200],
+            found=reason_of(error),
             hint="Delete the folder to train from the beginning.",
         ) from error
     if not isinstance(checkpoint, dict) or not {"state_dict", "epoch"} <= set(checkpoint):
@@ -217,7 +217,7 @@ class _AtomicCheckpoints(TorchCheckpointIO):
             raise FileError(
                 place,
                 expected="a place with room for a checkpoint",
-                found=str(error)[:200],
+                found=reason_of(error),
                 hint="Free some space; the epochs before this one are kept.",
             ) from error
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from jaxtyping import Int
 
-from weightspace.errors import DataError, FileError
+from weightspace.errors import DataError, FileError, reason_of
 
 Array = npt.NDArray[Any]
 
@@ -123,7 +123,7 @@ def load_spoken_digits(path: Path | str) -> SpokenDigits:
         raise FileError(
             path,
             expected="an .npz file of plain arrays",
-            found=str(error) or type(error).__name__,
+            found=reason_of(error),
         ) from error
     missing = [key for key in KEYS if key not in arrays]
     if missing:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from weightspace.errors import DataError, FileError
+from weightspace.errors import DataError, FileError, reason_of, similar_name
 from weightspace.zoo.images import ImageSet, digits_images, load_images
 
 VARIABLE = "WEIGHTSPACE_DATA"
@@ -57,7 +57,12 @@ def named_images(name: str) -> ImageSet:
     (8, 8, 1)
     """
     if name not in IMAGE_SETS:
-        raise DataError("images", expected=f"one of {', '.join(IMAGE_SETS)}", found=repr(name))
+        raise DataError(
+            "images",
+            expected=f"one of {', '.join(IMAGE_SETS)}, or an .npz file",
+            found=repr(name),
+            hint=similar_name(name, IMAGE_SETS),
+        )
     return IMAGE_SETS[name]()
 
 
@@ -109,7 +114,7 @@ def _downloaded(dataset: str, missing: FileError) -> ImageSet:
         raise FileError(
             dataset,
             expected="a download",
-            found=str(error)[:200],
+            found=reason_of(error),
             hint=f"Without a network, set {VARIABLE} to a folder that holds the images.",
         ) from error
     return ImageSet.of(

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from weightspace.errors import FileError
+from weightspace.errors import FileError, reason_of
 from weightspace.zoo.progress import network_progress
 from weightspace.zoo.store import Zoo
 from weightspace.zoo.store_files import (
@@ -110,7 +110,9 @@ def share_file(source: Path, target: Path) -> None:
         temporary.replace(target)
     except OSError as error:
         temporary.unlink(missing_ok=True)
-        raise FileError(target, expected="a place that can be written", found=str(error)) from error
+        raise FileError(
+            target, expected="a place that can be written", found=reason_of(error)
+        ) from error
 
 
 def table_bytes(table: pa.Table) -> bytes:
@@ -128,7 +130,9 @@ def _begin(out: Path, recipe: dict[str, Any]) -> bool:
         out.mkdir(parents=True, exist_ok=True)
         present = {path.name for path in out.iterdir()} - {p.name for p in temporaries(out)}
     except OSError as error:
-        raise FileError(out, expected="a folder that can be made", found=str(error)) from error
+        raise FileError(
+            out, expected="a folder that can be made", found=reason_of(error)
+        ) from error
     for name in (MANIFEST, PLAN):
         if name in present:
             if read_json(out / name).get("recipe") != recipe:

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from weightspace.errors import DataError, FileError
+from weightspace.errors import DataError, FileError, reason_of
 from weightspace.zoo.splits import split_by_group
 
 Array = npt.NDArray[Any]
@@ -302,6 +302,6 @@ def _read_arrays(path: Path) -> Mapping[str, Array]:
         raise FileError(
             path,
             expected="an .npz file of plain arrays",
-            found=str(error) or type(error).__name__,
+            found=reason_of(error),
             hint="The file is damaged, or holds objects, which are never unpickled.",
         ) from error

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from weightspace.errors import DataError, FileError, require_between
+from weightspace.errors import DataError, FileError, reason_of, require_between
 from weightspace.graph import ChainRunner, GraphSpec
 from weightspace.zoo.domains import PointSet
 from weightspace.zoo.mesh_distance import load_mesh
@@ -249,4 +249,4 @@ def _sha256(path: Path) -> str:
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:
-        raise FileError(path, expected="a file that can be read", found=str(error)) from error
+        raise FileError(path, expected="a file that can be read", found=reason_of(error)) from error

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from jaxtyping import Float, Int
 
-from weightspace.errors import DataError, FileError
+from weightspace.errors import DataError, FileError, reason_of
 
 Array = npt.NDArray[Any]
 
@@ -142,7 +142,7 @@ def load_mesh(path: Path) -> Mesh:
         raise FileError(
             path,
             expected="an .npz file with arrays vertices [v, 3] and faces [f, 3]",
-            found=str(error) or type(error).__name__,
+            found=reason_of(error),
         ) from error
     _check(path, vertices, faces)
     vertices = vertices - (vertices.min(0) + vertices.max(0)) / 2

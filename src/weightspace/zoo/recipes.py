@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from weightspace.errors import ModelError
+from weightspace.errors import ModelError, similar_name
 from weightspace.zoo.classifiers import Classifiers
 from weightspace.zoo.cnn_wild_park import CnnWildPark
 from weightspace.zoo.cnn_zoo import CnnZoo
@@ -98,7 +98,8 @@ def recipe_options(name: str) -> list[RecipeOption]:
             "recipe",
             expected=f"one of {', '.join(RECIPES)}",
             found=repr(name),
-            hint="`weightspace zoo make --list` shows what they are.",
+            hint=similar_name(name, RECIPES)
+            or "`weightspace zoo make --list` shows what they are.",
         )
     kinds, meanings = typing.get_type_hints(RECIPES[name]), _meanings(name)
     return [

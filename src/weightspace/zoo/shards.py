@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, NoReturn
 import torch
 from safetensors.torch import save
 
-from weightspace.errors import FileError, StateError
+from weightspace.errors import FileError, StateError, reason_of
 from weightspace.graph import GraphSpec, Parameter, State, check_state
 from weightspace.zoo.store_files import file_size
 
@@ -160,7 +160,7 @@ def read_layout(path: Path) -> ShardLayout:
                 )
             text = file.read(length)
     except OSError as error:
-        raise FileError(path, expected="a readable file", found=str(error)) from error
+        raise FileError(path, expected="a readable file", found=reason_of(error)) from error
     header = _parse_header(path, text)
     start = 8 + length
     places = {name: _place(path, name, entry, start) for name, entry in header.items()}
@@ -195,7 +195,7 @@ def read_rows(layout: ShardLayout, runs: Iterable[Run], outputs: Mapping[str, me
         finally:
             os.close(descriptor)
     except OSError as error:
-        raise FileError(layout.path, expected="a readable file", found=str(error)) from error
+        raise FileError(layout.path, expected="a readable file", found=reason_of(error)) from error
 
 
 def _read_slowly(descriptor: int, target: memoryview, offset: int, layout: ShardLayout) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from weightspace.errors import DataError
+from weightspace.errors import DataError, similar_name
 from weightspace.zoo.deriving import Borrowed, Content, derive
 from weightspace.zoo.splits import split_by_group
 from weightspace.zoo.store import Zoo
@@ -93,6 +93,7 @@ def _column(zoo: Zoo, name: str) -> list[Hashable]:
             f"{zoo.path}, column {name!r}",
             expected=f"one of {', '.join(zoo.metadata.column_names)}",
             found="a name that the zoo does not have",
+            hint=similar_name(name, zoo.metadata.column_names),
         )
     values: list[Hashable] = zoo.metadata.column(name).to_pylist()
     return values

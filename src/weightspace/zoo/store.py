@@ -15,7 +15,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from weightspace.errors import DataError, FileError
+from weightspace.errors import DataError, FileError, reason_of, similar_name
 from weightspace.graph import GraphSpec, NeuralGraph
 from weightspace.graph.display import html_table
 from weightspace.importers.files.hub import local_path
@@ -218,6 +218,7 @@ class Zoo:
                 f"{self.path}, split {name!r}",
                 expected=f"one of {', '.join(self.splits) or 'none'}",
                 found="a name that the zoo does not have",
+                hint=similar_name(name, self.splits),
             )
         return np.flatnonzero(self.column(self._manifest.split_column) == name)
 
@@ -240,10 +241,11 @@ class Zoo:
                     f"{self.path}, column {column!r}",
                     expected=f"one of {', '.join(names)}",
                     found="a name that the metadata does not have",
+                    hint=similar_name(column, names),
                 )
             table = file.read(None if column is None else [column], use_threads=False)
         except (pa.ArrowException, OSError) as error:
-            raise FileError(path, expected="a parquet table", found=str(error)) from error
+            raise FileError(path, expected="a parquet table", found=reason_of(error)) from error
         if table.num_rows != len(self):
             raise FileError(
                 path, expected=f"{len(self)} rows, one a network", found=f"{table.num_rows}"

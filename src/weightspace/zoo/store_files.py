@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from weightspace.errors import DataError, FileError
+from weightspace.errors import DataError, FileError, reason_of
 
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _SUFFIX = ".tmp"
@@ -60,7 +60,7 @@ class FileRecord:
             content = (folder / self.name).read_bytes()
         except OSError as error:
             raise FileError(
-                folder / self.name, expected="a readable file", found=str(error)
+                folder / self.name, expected="a readable file", found=reason_of(error)
             ) from error
         digest = hashlib.sha256(content).hexdigest()
         if digest != self.sha256:
@@ -142,7 +142,7 @@ def as_json(subject: str, data: object) -> Any:
         raise DataError(
             subject,
             expected="dictionaries, lists, strings, finite numbers, booleans and None",
-            found=str(error),
+            found=reason_of(error),
         ) from error
 
 
@@ -151,7 +151,7 @@ def _write_error(path: Path, size: int, error: OSError) -> FileError:
         return FileError(
             path,
             expected="a folder that can be written",
-            found=os.strerror(error.errno or 0),
+            found=reason_of(error),
         )
     free = shutil.disk_usage(path.parent).free
     return FileError(

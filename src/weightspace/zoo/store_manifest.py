@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from weightspace.errors import FileError, WeightspaceError
+from weightspace.errors import FileError, WeightspaceError, reason_of
 from weightspace.graph import GraphSpec, spec_from_dict, spec_to_dict
 from weightspace.zoo.shards import DTYPES, spec_tensors
 from weightspace.zoo.store_files import FileRecord, as_json, read_json
@@ -132,7 +132,7 @@ def read_spec(path: Path, data: Mapping[str, Any]) -> GraphSpec:
             for size in parameter.shape:
                 _count(size)
     except (WeightspaceError, ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise FileError(path, expected="specs of networks", found=str(error)) from error
+        raise FileError(path, expected="specs of networks", found=reason_of(error)) from error
     return spec
 
 
@@ -189,10 +189,13 @@ def sidecars(folder: Path) -> list[Path]:
 
 def _not_a_zoo(folder: Path) -> FileError:
     if not (folder / PLAN).is_file():
+        if folder.exists():
+            found = "a folder without it" if folder.is_dir() else "a file"
+            hint = "`weightspace zoo import DIR --out ZOO` makes one of a folder of checkpoints."
+        else:
+            found, hint = "no such folder", ""
         return FileError(
-            folder,
-            expected=f"a zoo's folder, with {MANIFEST}",
-            found="a folder without it" if folder.is_dir() else "no such folder",
+            folder, expected=f"a zoo's folder, with {MANIFEST}", found=found, hint=hint
         )
     return FileError(
         folder,

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from weightspace.errors import DataError
+from weightspace.errors import DataError, reason_of, similar_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -77,7 +77,7 @@ def table_of(
             raise DataError(
                 f"metadata column {name!r}",
                 expected="values of one type in all rows",
-                found=str(error),
+                found=reason_of(error),
             ) from error
     if splits is not None:
         columns[SPLIT] = pa.array(splits, type=pa.string())
@@ -125,6 +125,7 @@ def count_splits(table: pa.Table, column: str, names: Iterable[str]) -> dict[str
             "split column",
             expected=f"one of {', '.join(table.column_names)}",
             found=repr(column),
+            hint=similar_name(column, table.column_names),
         )
     counts = dict.fromkeys(names, 0)
     for value in table.column(column).to_pylist():

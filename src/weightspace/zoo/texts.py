@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from weightspace.errors import DataError, FileError
+from weightspace.errors import DataError, FileError, reason_of
 
 ALPHABET = string.printable[:95] + "\n"
 """Printable ASCII and the line break; every other character is left out of a text."""
@@ -89,5 +89,5 @@ def _file(path: Path) -> str:
         raise FileError(
             path,
             expected=f"a text file, or the name {PYTHON!r}",
-            found=error.strerror or str(error),
+            found=reason_of(error),
         ) from error

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 from torch import Tensor
 
-from weightspace.errors import WeightspaceError
+from weightspace.errors import WeightspaceError, reason_of
 from weightspace.zoo.shards import Run, ShardLayout, TensorPlace, read_layout, read_rows
 from weightspace.zoo.splits import crossing_groups
 from weightspace.zoo.store import Zoo
@@ -160,7 +160,7 @@ def _check_shard(report: VerifyReport, zoo: Zoo, shard: ShardRecord, first: int)
     except WeightspaceError as error:
         report.add_error(name, error)
     except OSError as error:
-        report.add(name, expected="a readable file", found=str(error))
+        report.add(name, expected="a readable file", found=reason_of(error))
     else:
         if bad:
             networks = [first + row for row in bad]

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from weightspace import __version__
-from weightspace.errors import DataError, FileError
+from weightspace.errors import DataError, FileError, reason_of
 from weightspace.graph import GraphSpec, State
 from weightspace.zoo.shards import shard_bytes
 from weightspace.zoo.store import Zoo
@@ -180,7 +180,7 @@ class ZooWriter:
             present = set(self.path.iterdir()) - set(temporaries(self.path))
         except OSError as error:
             raise FileError(
-                self.path, expected="a folder that can be made", found=str(error)
+                self.path, expected="a folder that can be made", found=reason_of(error)
             ) from error
         for name in (MANIFEST, PLAN):
             if (self.path / name).is_file():

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from weightspace.errors import FileError
+from weightspace.errors import FileError, reason_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -117,7 +117,7 @@ class RunTable:
         except OSError as error:
             temporary.unlink(missing_ok=True)
             raise FileError(
-                self.path, expected="a place that can be written", found=str(error)
+                self.path, expected="a place that can be written", found=reason_of(error)
             ) from error
         self._written, self._dirty = time.monotonic(), False
         self._took = self._written - start

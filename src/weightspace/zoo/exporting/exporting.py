@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from weightspace.errors import DataError, FileError
+from weightspace.errors import DataError, FileError, reason_of
 from weightspace.zoo.exporting.files import Npz, Safetensors, Torch
 from weightspace.zoo.exporting.format import Format
 from weightspace.zoo.exporting.hub import Hub
@@ -56,7 +56,9 @@ def _begin(folder: Path, plan: Mapping[str, object]) -> int:
         folder.mkdir(parents=True, exist_ok=True)
         present = {path.name for path in folder.iterdir()} - {p.name for p in temporaries(folder)}
     except OSError as error:
-        raise FileError(folder, expected="a folder that can be made", found=str(error)) from error
+        raise FileError(
+            folder, expected="a folder that can be made", found=reason_of(error)
+        ) from error
     if PROGRESS in present:
         found = read_json(folder / PROGRESS)
         steps = found.pop("steps", 0)

@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from weightspace.errors import FileError
+from weightspace.errors import FileError, reason_of
 from weightspace.graph import spec_from_dict
 from weightspace.importers.files.hub import local_path
 from weightspace.zoo.importing.blueprints import require_activation
@@ -270,4 +270,4 @@ def _file_digest(path: Path) -> str:
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:
-        raise FileError(path, expected="a readable file", found=str(error)) from error
+        raise FileError(path, expected="a readable file", found=reason_of(error)) from error

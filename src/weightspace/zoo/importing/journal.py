@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from weightspace.errors import FileError
+from weightspace.errors import FileError, reason_of
 from weightspace.zoo.importing.survey import Survey
 from weightspace.zoo.store_files import as_json, read_json, write_file
 
@@ -35,7 +35,7 @@ class Journal:
                 folder.mkdir(parents=True)
             except OSError as error:
                 raise FileError(
-                    folder, expected="a folder that can be made", found=str(error)
+                    folder, expected="a folder that can be made", found=reason_of(error)
                 ) from error
             write_file(header, json.dumps(identity).encode())
 

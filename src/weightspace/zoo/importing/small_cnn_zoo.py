@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 from numpy.lib import format as npy
 
-from weightspace.errors import FileError
+from weightspace.errors import FileError, reason_of
 from weightspace.importers.recognition.tensor_names import parse_name
 from weightspace.zoo.importing.blueprints import BareBlueprint, activation_name
 from weightspace.zoo.importing.found import FoundNetwork, Unit
@@ -74,7 +74,7 @@ class Array:
                 shape, fortran, dtype = readers[npy.read_magic(cast(Any, file))](cast(Any, file))
                 start, end = file.tell(), file.seek(0, 2)
         except (OSError, ValueError, EOFError, KeyError, SyntaxError, TypeError) as error:
-            raise FileError(path, expected="a numpy array", found=str(error)) from error
+            raise FileError(path, expected="a numpy array", found=reason_of(error)) from error
         if len(shape) != 2 or dtype.kind != "f" or fortran:
             raise FileError(
                 path,
@@ -196,7 +196,7 @@ def _metrics(path: Path, networks: int) -> pa.Table:
         convert = csv.ConvertOptions(strings_can_be_null=True)
         table = csv.read_csv(str(path), read_options=options, convert_options=convert)
     except (pa.ArrowException, OSError) as error:
-        raise FileError(path, expected="a CSV file", found=str(error)) from error
+        raise FileError(path, expected="a CSV file", found=reason_of(error)) from error
     if table.num_rows != networks:
         raise FileError(
             path, expected=f"{networks} lines, one a network", found=str(table.num_rows)

@@ -17,7 +17,7 @@ from typing import Any
 
 from torch import Tensor
 
-from weightspace.errors import FileError, WeightspaceError
+from weightspace.errors import FileError, WeightspaceError, reason_of
 from weightspace.graph import GraphSpec
 from weightspace.zoo.importing.blueprints import BareBlueprint, SpecCache, activation_name
 from weightspace.zoo.importing.found import Blueprint, FoundNetwork, Unit
@@ -211,7 +211,7 @@ def read_unit(layout: Layout, unit: Unit) -> Iterator[FoundNetwork]:
         raise FileError(
             layout.folder / unit.file,
             expected="a readable file",
-            found=str(error) or type(error).__name__,
+            found=reason_of(error) or type(error).__name__,
         ) from error
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from weightspace.errors import FileError
+from weightspace.errors import FileError, reason_of
 
 Row = dict[str, Any]
 LONGEST_TEXT = 500
@@ -36,7 +36,7 @@ def read_text(path: Path) -> str:
     except (OSError, EOFError, UnicodeDecodeError, ValueError) as error:
         if isinstance(error, FileError):
             raise
-        raise FileError(path, expected="a readable text file", found=str(error)) from error
+        raise FileError(path, expected="a readable text file", found=reason_of(error)) from error
 
 
 def read_json_value(path: Path) -> Any:
@@ -50,7 +50,7 @@ def read_json_value(path: Path) -> Any:
     except (ValueError, RecursionError) as error:
         if isinstance(error, FileError):
             raise
-        raise FileError(path, expected="JSON", found=str(error)) from error
+        raise FileError(path, expected="JSON", found=reason_of(error)) from error
 
 
 def read_csv(path: Path, *, text: Callable[[list[str]], str] | None = None) -> list[Row]:
@@ -76,7 +76,7 @@ def read_csv(path: Path, *, text: Callable[[list[str]], str] | None = None) -> l
             raise FileError(path, expected="a CSV file with a header", found="an empty one")
         lines = [line for line in reader if line]
     except csv.Error as error:
-        raise FileError(path, expected="a CSV file", found=str(error)) from error
+        raise FileError(path, expected="a CSV file", found=reason_of(error)) from error
     for number, line in enumerate(lines, start=2):
         if len(line) != len(header):
             raise FileError(
