@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from weightspace.errors import FileError
+from weightspace.errors import FileError, reason_of
 
 
 def show_table(title: str, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -78,6 +78,6 @@ def write_bytes(path: Path, content: bytes) -> None:
         raise FileError(
             path,
             expected="a place that can be written",
-            found=str(error),
+            found=reason_of(error),
             hint="Free some space or choose another place.",
         ) from error
