@@ -181,3 +181,41 @@ def test_27_walkers_are_too_few_to_trust(
     results = json.loads((tmp_path / "t" / "results.json").read_text())
     assert results["networks"] == 27
     assert "27 independent networks are too few" in results["trust"]["reasons"][0]
+
+
+def test_shares_stay_between_none_and_all(tmp_path: Path) -> None:
+    zoo = sized_zoo(tmp_path / "z")
+    out = tmp_path / "t"
+    main(["train", str(zoo.path), "--task", "regress-share", "--target", "size",
+          "--model", "ridge", "--out", str(out)])  # fmt: skip
+    written = ["--out", str(tmp_path / "p.csv"), "--json", str(tmp_path / "p.json")]
+    main(["predict", str(out / "model.safetensors"), str(zoo.path), *written, "--coverage", "0.95"])
+    rows = json.loads((tmp_path / "p.json").read_text())["predictions"]
+    ends = [row[end] for row in rows for end in ("low", "value", "high") if not row["unlike"]]
+    assert min(ends) == 0
+    assert max(ends) == 1
+
+
+def test_names_that_are_mistyped_are_refused_at_once(
+    zoo: Zoo, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = ("--out", tmp_path / "t")
+    said = fails(capsys, "train", zoo.path, *regress("size", "--model", "rigde", *out))
+    assert "auto, ridge, trees, ng-gnn" in said
+    assert "Did you mean 'ridge'?" in said
+    assert "has no splits" not in said
+    said = fails(capsys, "train", zoo.path, "--target", "size", "--model", "trees", *out)
+    assert "--task regress" in said
+    assert "Did you mean 'size'?" in fails(capsys, "train", zoo.path, *regress("sise", *out))
+    assert "--target COLUMN" in fails(capsys, "train", zoo.path, "--task", "regress", *out)
+    assert not (tmp_path / "t").exists()
+
+
+def test_an_activation_that_makes_all_unlike_is_asked_about(
+    zoo: Zoo, trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "huge.pt"
+    torch.save({name: 1000 * tensor[0] for name, tensor in zoo.states([0]).items()}, file)
+    command = ["predict", str(trained / "model.safetensors"), str(file)]
+    main([*command, "--activation", "relu", "--out", str(tmp_path / "p.csv")])
+    assert "--activation relu: is it what" in " ".join(capsys.readouterr().out.split())

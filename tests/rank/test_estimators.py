@@ -22,6 +22,7 @@ from tests.cli.test_ranking import sized_zoo
 from weightspace import NetworkClassifier, NetworkFeatures, NetworkRegressor
 from weightspace.errors import DataError
 from weightspace.importers import from_module
+from weightspace.rank import Examples, fit_ranking, rank_networks
 from weightspace.rank.inputs import network_features
 
 
@@ -97,6 +98,20 @@ def test_scoring_cloning_and_pipelines() -> None:
     assert classifier.score(made, classes) > 0.9
     assert classifier.predict_proba(made).shape == (24, 2)
     assert set(classifier.predict(made)) == {"large", "small"}
+
+
+def test_one_path_is_no_sequence_of_networks(tmp_path: Path) -> None:
+    for one in ("checkpoints", tmp_path):
+        with pytest.raises(DataError, match=r"one path.*Put it into a list"):
+            network_features(one)
+
+
+def test_paths_may_be_texts(tmp_path: Path) -> None:
+    networks = [nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1)) for _ in range(8)]
+    rows = np.concatenate([network_features([net]) for net in networks])
+    ranking = fit_ranking(Examples(rows, rows[:, 5] + np.arange(8), np.arange(8)), model="ridge")
+    torch.save(networks[0].state_dict(), tmp_path / "a.pt")
+    assert len(rank_networks(ranking, [str(tmp_path)]).rows) == 1
 
 
 def test_what_cannot_be_read_is_said() -> None:

@@ -51,7 +51,7 @@ def inspect(
         say(f"largest change of the output under random group elements: not known, {reason}")
     else:
         say(f"largest change of the output under random group elements: {change:.2g}")
-    say(f"{seconds:.1f} s")
+    say(f"read and checked in {seconds:.1f} s")
     if json is not None:
         write_json(json, _summary(spec, change, reason, seconds))
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from weightspace.cli.output import say, show_table, write_json, write_text
 
 if TYPE_CHECKING:
-    from weightspace.rank import Ranking
-    from weightspace.rank.predicting import Ranked
+    from weightspace.rank import Ranked, Ranking
     from weightspace.zoo import Zoo
 
 MODEL_FILE = "model.safetensors"
@@ -20,7 +19,15 @@ TEST = "test"
 
 
 def train_ranking(
-    zoo: Zoo, *, target: str, model: str, by: str | None, coverage: float, out: Path, seed: int
+    zoo: Zoo,
+    *,
+    target: str,
+    model: str,
+    by: str | None,
+    coverage: float,
+    shares: bool,
+    out: Path,
+    seed: int,
 ) -> dict[str, Any]:
     """Fit a ranking, save it, and show how good it is and how far it can be trusted.
 
@@ -34,6 +41,7 @@ def train_ranking(
         examples,
         model=model,
         coverage=coverage,
+        shares=shares,
         folder=out / "candidates",
         seed=seed,
         progress=True,
@@ -59,14 +67,13 @@ def predict_ranking(
     json: Path | None,
 ) -> None:
     """Rank networks, with intervals; those that are unlike anything seen are named, not guessed."""
-    from weightspace.rank import load_ranking
-    from weightspace.rank.predicting import rank_networks
+    from weightspace.rank import load_ranking, rank_networks
 
     ranking = load_ranking(model)
     ranked = rank_networks(ranking, files, activation=activation, coverage=coverage)
     wanted = ranking.coverage if coverage is None else coverage
     if ranked.rows:
-        _show_ranked(ranking, ranked, out, wanted)
+        _show_ranked(ranking, ranked, out, wanted, activation)
     if json is not None:
         write_json(
             json,
@@ -126,7 +133,7 @@ def _show(ranking: Ranking, results: dict[str, Any]) -> None:
     )
     trust = ranking.trust
     say(
-        f"{ranking.model}: tau {trust.tau:.2f} ({trust.low:.2f} to {trust.high:.2f}), "
+        f"{ranking.model}: Kendall's tau {trust.tau:.2f} ({trust.low:.2f} to {trust.high:.2f}), "
         f"p = {trust.p_value:.3f}, {len(ranking.calibration.folds)} networks of "
         f"{trust.sources} sources"
     )
@@ -146,7 +153,9 @@ def say_trust(ranking: Ranking) -> None:
         say(f"note: {note}")
 
 
-def _show_ranked(ranking: Ranking, ranked: Ranked, out: Path, coverage: float) -> None:
+def _show_ranked(
+    ranking: Ranking, ranked: Ranked, out: Path, coverage: float, activation: str | None
+) -> None:
     head = ["rank", "file", ranking.target, "low", "high", "unlike"]
     keys = ("rank", "file", "value", "low", "high")
     table = io.StringIO()
@@ -165,6 +174,8 @@ def _show_ranked(ranking: Ranking, ranked: Ranked, out: Path, coverage: float) -
     if strange:
         say(f"{strange} of {len(ranked.rows)} are unlike anything seen and are not ranked")
     say_trust(ranking)
+    if strange == len(ranked.rows) and activation is not None:
+        say(f"they were read with --activation {activation}: is it what the training networks had?")
     say(f"written to {out}")
 
 

@@ -13,12 +13,19 @@ from weightspace.cli.output import say, show_table, write_json
 if TYPE_CHECKING:
     from weightspace.tasks.prediction import PredictionTask
     from weightspace.train.predictor import Outcome
+    from weightspace.zoo import Zoo
 
 TaskName = Literal["classify", "regress", "regress-share"]
 LoggerName = Literal["csv", "tensorboard", "wandb", "mlflow"]
-RANKED = ("auto", "ridge", "trees")
+AUTO = "auto"
+RANKED = (AUTO, "ridge", "trees")
 """Models for numbers that are chosen and calibrated by cross-validation."""
 CLASSIFIER = "ng-gnn-probes"
+HELD: dict[TaskName, str] = {
+    "classify": "column with the classes",
+    "regress": "column with the numbers",
+    "regress-share": "column with the shares",
+}
 
 
 def train(
@@ -83,17 +90,26 @@ def train(
     from weightspace.train.predictor import Settings, train_predictor
     from weightspace.zoo import Zoo
 
+    _check_model(model, task)
     opened = Zoo.open(zoo)
+    _check_target(opened, target, task)
     if task != "classify" and model in RANKED:
         from weightspace.cli.ranking import train_ranking
 
         results = train_ranking(
-            opened, target=target, model=model, by=by, coverage=coverage, out=out, seed=seed
+            opened,
+            target=target,
+            model=model,
+            by=by,
+            coverage=coverage,
+            shares=task == "regress-share",
+            out=out,
+            seed=seed,
         )
         _write(results, out, json)
         return
     settings = Settings(
-        model=CLASSIFIER if model == "auto" else model,
+        model=CLASSIFIER if model == AUTO else model,
         options={"canonical": canonical, **parse_options(option)},
         task=_task(task),
         target=target,
@@ -113,6 +129,43 @@ def train(
         [[key, value] for key, value in results.items() if not isinstance(value, list)],
     )
     _write(results, out, json)
+
+
+def _check_model(name: str, task: TaskName) -> None:
+    """Refuse a name that no model has, with all that would do for the task.
+
+    Raises:
+        ModelError: there is no such model.
+    """
+    from weightspace.errors import ModelError, similar_name
+    from weightspace.models import MODELS
+
+    known = [*((AUTO,) if task == "classify" else RANKED), *MODELS]
+    if name not in known:
+        hint = similar_name(name, known)
+        if name in RANKED:
+            hint = "It predicts numbers: --task regress."
+        raise ModelError(
+            "--model", expected=f"one of {', '.join(known)}", found=repr(name), hint=hint
+        )
+
+
+def _check_target(zoo: Zoo, target: str, task: TaskName) -> None:
+    """Refuse a column that is not there, with those that may hold labels.
+
+    Raises:
+        DataError: there is no such column.
+    """
+    from weightspace.errors import DataError, similar_name
+
+    names = zoo.metadata.column_names
+    if target not in names:
+        raise DataError(
+            "--target",
+            expected=f"a column of {zoo.path}: {', '.join(names)}",
+            found=repr(target),
+            hint=similar_name(target, names) or f"Name the {HELD[task]}: --target COLUMN.",
+        )
 
 
 def _write(results: dict[str, Any], out: Path, json: Path | None) -> None:

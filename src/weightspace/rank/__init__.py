@@ -2,6 +2,7 @@
 
 from weightspace.rank.examples import Examples
 from weightspace.rank.features import FEATURES, features_of, features_of_all
+from weightspace.rank.predicting import Ranked, rank_networks
 from weightspace.rank.ranking import Ranking, Said, fit_ranking
 from weightspace.rank.saving import is_ranking, load_ranking, save_ranking
 from weightspace.rank.trust import Trust
@@ -9,6 +10,7 @@ from weightspace.rank.trust import Trust
 __all__ = [
     "FEATURES",
     "Examples",
+    "Ranked",
     "Ranking",
     "Said",
     "Trust",
@@ -17,5 +19,6 @@ __all__ = [
     "fit_ranking",
     "is_ranking",
     "load_ranking",
+    "rank_networks",
     "save_ranking",
 ]

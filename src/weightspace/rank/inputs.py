@@ -43,6 +43,13 @@ def network_features(networks: Any, *, activation: str | None = None) -> Array:
         return features_of(networks)
     if isinstance(networks, np.ndarray) and networks.dtype.kind in "fiu":
         return np.asarray(networks, dtype=np.float64)
+    if isinstance(networks, str | os.PathLike):
+        raise DataError(
+            "networks",
+            expected="a sequence of networks, or a zoo",
+            found=f"one path, {str(networks)!r}",
+            hint="Put it into a list; of a folder, list the files: sorted(Path(...).glob('*.pt')).",
+        )
     listed = list(networks)
     if not listed:
         raise DataError("networks", expected="at least one", found="none")

@@ -55,7 +55,7 @@ class Ranked:
 
 def rank_networks(
     ranking: Ranking,
-    paths: Sequence[Path],
+    paths: Sequence[str | Path],
     *,
     activation: str | None = None,
     coverage: float | None = None,
@@ -78,7 +78,7 @@ def rank_networks(
         require_between("coverage", coverage, *COVERAGES)
     rows: list[dict[str, Any]] = []
     problems: list[WeightspaceError] = []
-    for path in paths:
+    for path in map(Path, paths):
         named: list[tuple[str, NeuralGraph]] = []
         for item in _networks(path, activation):
             if isinstance(item, WeightspaceError):

@@ -21,6 +21,7 @@ from weightspace.rank.features import FEATURES, SIZES
 from weightspace.rank.fitted import Fitted
 from weightspace.rank.folds import source_weights
 from weightspace.rank.trust import Trust, judge_trust
+from weightspace.tasks.quantities import Share
 from weightspace.tasks.scores import explained, kendall_tau, spearman, squared_error
 
 Array = npt.NDArray[np.float64]
@@ -66,6 +67,7 @@ class Ranking:
         scores: of each candidate, by name.
         coverage: of intervals, if not said otherwise.
         tau_of_sizes: Kendall's tau of the architecture alone, or None where all have one.
+        shares: whether the numbers are shares: nothing outside 0 to 1 is said.
     """
 
     target: str
@@ -77,6 +79,7 @@ class Ranking:
     scores: dict[str, dict[str, float]]
     coverage: float
     tau_of_sizes: float | None = None
+    shares: bool = False
 
     def predict(
         self, features: Array, networks: MixedGraph | None = None, *, coverage: float | None = None
@@ -95,8 +98,11 @@ class Ranking:
         said = np.stack([model.predict(features, networks) for model in self.fitted], axis=1)
         wanted = self.coverage if coverage is None else coverage
         low, high = self.calibration.interval(said, coverage=wanted)
+        values = said.mean(axis=1)
+        if self.shares:  # cutting off what cannot be takes no true value out of an interval
+            values, low, high = (np.clip(numbers, 0, 1) for numbers in (values, low, high))
         strange = self.familiarity.strangeness(features)
-        return Said(said.mean(axis=1), low, high, strange > self.familiarity.limit, strange)
+        return Said(values, low, high, strange > self.familiarity.limit, strange)
 
     @property
     def reads_weights(self) -> bool:
@@ -113,6 +119,7 @@ class Ranking:
             "trust": self.trust.to_dict(),
             "notes": self.notes(),
             "tau_of_sizes": self.tau_of_sizes,
+            "shares": self.shares,
             "coverage": self.coverage,
             "networks": len(self.calibration.folds),
             "sources": self.trust.sources,
@@ -129,8 +136,9 @@ class Ranking:
                 "tells architectures or tasks apart, not good networks from bad ones of one kind"
             )
         if self.trust.sources + 1 < 1 / (1 - self.coverage):
+            ends = "go from 0 to 1" if self.shares else "are infinite"
             found.append(
-                f"intervals of {self.coverage:.0%} need more sources, and are infinite: "
+                f"intervals of {self.coverage:.0%} need more sources, and {ends}: "
                 "choose a lower --coverage"
             )
         return found
@@ -150,6 +158,7 @@ def fit_ranking(
     *,
     model: str = "auto",
     coverage: float = 0.9,
+    shares: bool = False,
     folder: Path | None = None,
     seed: int = 0,
     progress: bool = False,
@@ -160,12 +169,14 @@ def fit_ranking(
         examples: networks with measured numbers.
         model: ``ridge``, ``trees``, or ``auto`` for the best of those that suit the networks.
         coverage: the share of new networks whose value shall lie in its interval.
+        shares: whether the numbers are shares from 0 to 1, such as accuracies, so that no
+            prediction and no interval goes beyond.
         folder: where metanetworks are trained; without it they are no candidates.
         seed: of every random choice.
         progress: whether to show a progress bar.
 
     Raises:
-        DataError: there are fewer than six sources.
+        DataError: there are fewer than six sources, or numbers are no shares.
         ModelError: there is no such candidate, or an option is out of range.
 
     >>> generator = np.random.default_rng(0)
@@ -177,6 +188,8 @@ def fit_ranking(
     """
     require_between("coverage", coverage, *COVERAGES)
     require_between("seed", seed, 0, LARGEST_SEED)
+    if shares:
+        Share.of(examples.values.tolist(), column=examples.target)
     candidates = candidates_for(examples, model, folder)
     validated, folds = compare(examples, candidates, seed=seed, progress=progress)
     chosen = _best(validated)
@@ -198,6 +211,7 @@ def fit_ranking(
         scores={v.candidate.name: ranking_scores(v.averaged, examples.values) for v in validated},
         coverage=coverage,
         tau_of_sizes=sizes,
+        shares=shares,
     )
 
 

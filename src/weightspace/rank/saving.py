@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 import weightspace
-from weightspace.errors import FileError, WeightspaceError
+from weightspace.errors import FileError, WeightspaceError, reason_of
 from weightspace.rank.conformal import Calibration
 from weightspace.rank.familiarity import Familiarity, Metric
 from weightspace.rank.features import FEATURES
@@ -62,7 +62,9 @@ def save_ranking(path: Path, ranking: Ranking) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise FileError(path, expected="a place that can be written", found=str(error)) from error
+        raise FileError(
+            path, expected="a place that can be written", found=reason_of(error)
+        ) from error
     write_file(path, save(plain, metadata={_KEY: json.dumps(header)}))
 
 
@@ -119,6 +121,7 @@ def _rebuild(header: dict[str, Any], arrays: Arrays) -> Ranking:
         scores=report["candidates"],
         coverage=float(report["coverage"]),
         tau_of_sizes=report["tau_of_sizes"],
+        shares=bool(report.get("shares")),  # rankings that were saved before have none
     )
 
 
