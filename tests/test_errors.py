@@ -52,3 +52,16 @@ def test_no_message_quotes_an_error_of_the_system_with_its_code() -> None:
     paths = [path for part in parts for path in (SOURCE / part).rglob("*.py")]
     found = [str(path) for path in paths if quoted.search(path.read_text())]
     assert found == []
+
+
+def test_a_structure_that_is_not_clear_is_answered_for_commands_and_python() -> None:
+    import torch
+
+    from weightspace.importers import from_state
+
+    state = {
+        "layer1.0.conv1.weight": torch.zeros(4, 4, 3, 3),
+        "x.attention.weight": torch.ones(4, 4),
+    }
+    with pytest.raises(WeightspaceError, match=r"--inputs SHAPE.*from_module"):
+        from_state(state)

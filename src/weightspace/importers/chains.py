@@ -17,7 +17,10 @@ from weightspace.importers.recognition.layers import Layer
 from weightspace.importers.recognition.recogniser import LayerSequence, Recognition, recognise
 from weightspace.importers.recognition.tensor_names import is_index
 
-MODULE_HINT = "Import the network through its module, with from_module."
+MODULE_HINT = (
+    "Name the network's module: package.module:name and --inputs SHAPE for commands, from_module "
+    "in Python."
+)
 
 
 @dataclass(frozen=True, eq=False)
