@@ -38,7 +38,11 @@ def lifted_products(
         targets: the states that are sent against.
     """
     if block.few:
-        return _pairwise(lifting(block.normal), scales, sources, targets)
+        return _pairwise(block.lifted(lifting), scales, sources, targets)
+    if block.small(lifting.count):
+        lifted = block.lifted(lifting)
+        against = _carried(lifted.transpose(1, 2), scales[1], targets)
+        return _carried(lifted, scales[0], sources), against
     result: tuple[Tensor, Tensor] = _Products.apply(  # type: ignore[no-untyped-call]
         block, lifting, block.values, scales, sources, targets
     )
@@ -49,8 +53,8 @@ def lift_sums(
     block: RawBlock, lifting: Lifting
 ) -> tuple[Float[Tensor, "lead targets lifted"], Float[Tensor, "lead sources lifted"]]:
     """The sums of all lifted weights at each target, and at each source."""
-    if block.few:
-        lifted = lifting(block.normal)
+    if block.few or block.small(lifting.count):
+        lifted = block.lifted(lifting)
         return lifted.sum(2), lifted.sum(1)
     result: tuple[Tensor, Tensor] = _Sums.apply(  # type: ignore[no-untyped-call]
         block, lifting, block.values
@@ -64,6 +68,15 @@ def _pairwise(
     """The same edge by edge, for blocks that have few of them."""
     along, against = lifted @ scales[0], lifted @ scales[1]
     return (along * sources.unsqueeze(1)).sum(2), (against * targets.unsqueeze(2)).sum(1)
+
+
+def _carried(
+    lifted: Float[Tensor, "lead receivers senders lifted"],
+    scales: Float[Tensor, "lifted d"],
+    states: Float[Tensor, "lead senders d"],
+) -> Float[Tensor, "lead receivers d"]:
+    """What arrives at the receivers of a small block, as one product of matrices."""
+    return lifted.flatten(2, 3) @ (states.unsqueeze(2) * scales).flatten(1, 2)
 
 
 class _Products(Function):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 from jaxtyping import Float
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from weightspace.nn.arrangement import Run
 from weightspace.nn.cached_parts import cached_parts
+from weightspace.nn.lifts import Lifting
 from weightspace.nn.networks import Networks
 
 PIECE_VALUES = 1 << 19
@@ -32,11 +33,22 @@ class RawBlock:
     values: Float[Tensor, "lead targets sources features"]
     mean: Float[Tensor, " features"]
     std: Float[Tensor, " features"]
+    _lifted: dict[Lifting, Tensor] = field(init=False, repr=False, default_factory=dict)
 
     @property
     def few(self) -> bool:
         """Whether a product of matrices would not pay: its inner dimension is tiny."""
         return min(self.values.shape[1:3]) <= 4
+
+    def small(self, lifts: int) -> bool:
+        """Whether all lifted weights fit the cache at once, so that pieces would not pay."""
+        return self.values.numel() * lifts <= PIECE_VALUES
+
+    def lifted(self, lifting: Lifting) -> Float[Tensor, "lead targets sources lifted"]:
+        """All lifts of the normalised weights, made once for all layers: for small blocks."""
+        if lifting not in self._lifted:
+            self._lifted[lifting] = lifting(self.normal)
+        return self._lifted[lifting]
 
     @property
     def normal(self) -> Float[Tensor, "lead targets sources features"]:
