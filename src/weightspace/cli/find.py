@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from weightspace.cli.output import say, show_table, write_bytes, write_json, write_text
+from weightspace.cli.output import printable, say, show_table, write_bytes, write_json, write_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -275,7 +275,7 @@ def _label(step: Step) -> Any:
     """A network's name, and what it is to its parent; names are never read as markup."""
     from rich.text import Text
 
-    label = Text(step.entry.name)
+    label = Text(printable(step.entry.name))
     if step.kinship is not None:
         label.append(f"  {step.kinship.kind} {step.kinship.distance:.4f}", "cyan")
         label.append(f"  {step.reason}", "dim")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from weightspace.cli.output import say
+from weightspace.cli.output import printable, say
 
 if TYPE_CHECKING:
     from weightspace.find import Index, Network, Problem
@@ -87,7 +87,7 @@ def show_problems(problems: Iterable[Problem]) -> None:
     """Say which files were skipped, on standard error."""
     listed = list(problems)
     for problem in listed[:SHOWN]:
-        sys.stderr.write(f"skipped: {problem}\n")
+        sys.stderr.write(f"skipped: {printable(str(problem))}\n")
     if len(listed) > SHOWN:
         sys.stderr.write(f"skipped: {len(listed) - SHOWN} more; --json FILE lists all\n")
 

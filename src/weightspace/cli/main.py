@@ -19,6 +19,7 @@ from weightspace.cli.find import embed, lineage, search
 from weightspace.cli.inspect import inspect
 from weightspace.cli.merge import merge as merge_networks
 from weightspace.cli.models import models
+from weightspace.cli.output import printable
 from weightspace.cli.places import check_places
 from weightspace.cli.predict import predict
 from weightspace.cli.prune import prune
@@ -123,5 +124,5 @@ def fetched(arguments: Sequence[str]) -> list[str]:
 
 def _fail(console: Console, message: str) -> None:
     console.print("[bold red]error[/]:", end=" ")
-    console.print(message, markup=False, highlight=False, soft_wrap=True)
+    console.print(printable(message), markup=False, emoji=False, highlight=False, soft_wrap=True)
     sys.exit(BAD_INPUT)

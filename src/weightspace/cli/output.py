@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,11 @@ def show_table(title: str, header: Sequence[str], rows: Iterable[Sequence[object
     """Print a table. Text from files is printed as it is, never as markup."""
     from rich.text import Text
 
-    table = Table(title=title, title_justify="left", title_style="bold")
+    table = Table(title=Text(printable(title), style="bold"), title_justify="left")
     for name in header:
-        table.add_column(name, overflow="fold")
+        table.add_column(Text(printable(name)), overflow="fold")
     for row in rows:
-        table.add_row(*(Text(str(cell)) for cell in row))
+        table.add_row(*(Text(printable(str(cell))) for cell in row))
     Console().print(table)
 
 
@@ -41,7 +42,25 @@ def _shown(value: object) -> str:
 
 def say(message: str) -> None:
     """Print a line for people."""
-    Console().print(message, markup=False, highlight=False, soft_wrap=True)
+    Console().print(printable(message), markup=False, emoji=False, highlight=False, soft_wrap=True)
+
+
+def printable(text: str) -> str:
+    r"""Text whose characters cannot steer a terminal: names of files may hold anything.
+
+    >>> print(printable("a\x1b[31mb\u202ec"))
+    a\x1b[31mb\u202ec
+    """
+    return "".join(
+        c
+        if c in "\n\t" or unicodedata.category(c) not in _STEERING
+        else c.encode("unicode_escape").decode()
+        for c in text
+    )
+
+
+_STEERING = {"Cc", "Cf", "Cs"}
+"""Controls, marks that turn the direction of writing among them, and bytes that are no text."""
 
 
 def write_json(path: Path, data: Any) -> None:
@@ -80,4 +99,18 @@ def write_bytes(path: Path, content: bytes) -> None:
             expected="a place that can be written",
             found=reason_of(error),
             hint="Free some space or choose another place.",
+        ) from error
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder that files will be written to, and those above it.
+
+    Raises:
+        FileError: it cannot be made.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(
+            path, expected="a folder, or a place for one", found=error.strerror or str(error)
         ) from error

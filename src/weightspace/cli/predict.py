@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tyro.conf import Positional
 
-from weightspace.cli.output import say, show_table, write_json, write_text
+from weightspace.cli.output import printable, say, show_table, write_json, write_text
 
 if TYPE_CHECKING:
     from weightspace.errors import WeightspaceError
@@ -79,7 +79,7 @@ def predict(
             },
         )
     for failure in failures[:-1]:
-        sys.stderr.write(f"error: {failure}\n")
+        sys.stderr.write(f"error: {printable(str(failure))}\n")
     if failures:
         raise failures[-1]
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weightspace.cli.output import say, show_table, write_json, write_text
+from weightspace.cli.output import printable, say, show_table, write_json, write_text
 
 if TYPE_CHECKING:
     from weightspace.rank import Ranked, Ranking
@@ -88,7 +88,7 @@ def predict_ranking(
             },
         )
     for problem in ranked.problems[:-1]:
-        sys.stderr.write(f"error: {problem}\n")
+        sys.stderr.write(f"error: {printable(str(problem))}\n")
     if ranked.problems:
         raise ranked.problems[-1]
 

@@ -136,7 +136,8 @@ class Index:
         """Read an index from disk and bring it up to date; make it if there is none.
 
         Files of the same length and time of writing as before are not read again. Where the
-        folder cannot be written, the index is made in memory.
+        folder cannot be written, the index is made in memory; so it is for a file alone, which is
+        looked up in the index of its folder, but never takes its place.
 
         Args:
             folder: the networks.
@@ -167,14 +168,16 @@ class Index:
         changes = Changes(
             added=len(waiting) - changed,
             changed=changed,
-            removed=len(before.keys() - now.keys()),
+            removed=len(before.keys() - now.keys()) if folder.is_whole else 0,
             kept=len(now) - len(waiting),
         )
-        if waiting or changes.removed or not place.is_file():
+        keep = folder.is_whole or path is not None
+        if keep and (waiting or changes.removed or not place.is_file()):
             place = _save(place, folder.signature, now) if now else place
         entries = [entry for seen in now.values() for entry in seen.entries]
         problems = [problem for seen in now.values() for problem in seen.problems]
-        return cls(folder, entries, problems, changes, place if place.is_file() else None)
+        kept = place if keep and place.is_file() else None
+        return cls(folder, entries, problems, changes, kept)
 
     def __len__(self) -> int:
         return len(self.entries)

@@ -187,6 +187,8 @@ def _verdict(found: Comparison, features: tuple[Features, Features]) -> Kind:
 def _agree_on_the_rest(found: Comparison) -> bool:
     """Whether two networks are alike where neither is zero."""
     masks = [(o != 0) & (t != 0) for o, t in zip(found.one, found.other, strict=True)]
+    if not any(bool(mask.any()) for mask in masks):
+        return False  # Nothing is left that could agree.
     one = tuple(tensor * mask for tensor, mask in zip(found.one, masks, strict=True))
     other = tuple(tensor * mask for tensor, mask in zip(found.other, masks, strict=True))
     return Comparison(one, other).similarity >= PRUNED

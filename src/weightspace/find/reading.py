@@ -76,6 +76,11 @@ class Folder:
         names = ",".join(spec.fingerprint for spec in self.specs)
         return f"{self._layout.as_dict()} {names}"
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all files of the folder are read, not one alone."""
+        return self._only is None
+
     def units(self) -> list[Unit]:
         """The files to read, in order."""
         if self._only is not None:
@@ -153,6 +158,13 @@ def read_one(folder: Folder, name: str = "") -> Network:
         return chosen[0]
     if problems and not networks:
         raise FileError(folder.path / unit.file, expected="a network", found=problems[0].reason)
+    if name and len(networks) == 1 and not networks[0].key:
+        raise FileError(
+            folder.path / unit.file,
+            expected=f"a network called {name!r}",
+            found="one network without a name",
+            hint="Give the file alone.",
+        )
     keys = ", ".join(n.key for n in networks[:5])
     raise FileError(
         folder.path / unit.file,
