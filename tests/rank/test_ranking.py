@@ -237,3 +237,9 @@ def test_checkpoints_of_a_recipes_model_have_one_source(tmp_path: Path) -> None:
     zoo = writer.finish(splits={})
     assert Examples.of_zoo(zoo, "measured").groups.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
     assert Examples.of_zoo(zoo, "measured", by="measured").sources == 8
+
+
+def test_a_ranking_that_is_upside_down_is_called_so() -> None:
+    values = np.arange(20.0)
+    trust = judge_trust([-values], 0, values, np.arange(20), seed=0)
+    assert any(reason.startswith("it ranks the wrong way round") for reason in trust.reasons)

@@ -76,7 +76,8 @@ def judge_trust(
     if p_value > LEVEL:
         reasons.append(f"labels in random order are ranked as well in {p_value:.0%} of cases")
     if low <= 0:
-        reasons.append(f"tau may be 0: its 95 % interval is {low:.2f} to {high:.2f}")
+        what = "tau may be 0" if high >= 0 else "it ranks the wrong way round"
+        reasons.append(f"{what}: its 95 % interval is {low:.2f} to {high:.2f}")
     elif high - low > WIDEST:
         reasons.append(f"tau is hardly known: its 95 % interval is {low:.2f} to {high:.2f}")
     return Trust(tau, low, high, p_value, sources, tuple(reasons))
