@@ -88,9 +88,7 @@ def align_weights(
     True
     """
     pair = _Pair.of(spec, fixed, moving, kinds)
-    found = match_weights(
-        spec, pair.goal.form, pair.frame.form, restarts=restarts, generator=generator
-    )
+    found = match_weights(spec, pair.goal.form, pair.form, restarts=restarts, generator=generator)
     return pair.aligned_by(Reordering.of([found.element]))
 
 
@@ -120,7 +118,7 @@ def align_activations(
         StateError: a network is of another architecture.
     """
     pair = _Pair.of(reader.spec, fixed, moving, kinds)
-    flows = zip(reader(pair.goal.form), reader(pair.frame.form), strict=True)
+    flows = zip(reader(pair.goal.form), reader(pair.form), strict=True)
     compared = [_compared(one, other) for one, other in flows]
     found = match_pairs(reader.spec, compared, restarts=restarts, generator=generator)
     return pair.aligned_by(found.reordering)
@@ -128,13 +126,16 @@ def align_activations(
 
 @dataclass(frozen=True, eq=False)
 class _Pair:
-    """Two networks with their canonical forms: the one that stays is the goal."""
+    """Two networks with their canonical forms: the one that stays is the goal.
+
+    Of large networks this is the most memory: nothing is held that is not needed again.
+    """
 
     spec: GraphSpec
     fixed: State
     moving: State
     goal: Frame
-    frame: Frame
+    form: dict[str, Tensor]
 
     @classmethod
     def of(cls, spec: GraphSpec, fixed: State, moving: State, kinds: Sequence[Kind]) -> _Pair:
@@ -147,12 +148,12 @@ class _Pair:
                         expected="finite values",
                         found="NaN or infinity",
                     )
-        frames = (Frame.of(spec, state, kinds) for state in (fixed, moving))
-        return cls(spec, fixed, moving, *frames)
+        goal, form = Frame.of(spec, fixed, kinds), Frame.of(spec, moving, kinds).form
+        return cls(spec, fixed, moving, goal, form)
 
     def aligned_by(self, order: Reordering) -> Alignment:
         """The moving network with another order of neurons and the goal's signs and scales."""
-        aligned = self.goal.back(order.element(0).act_state(self.frame.form))
+        aligned = self.goal.back(order.element(0).act_state(self.form))
         trained = [p.name for p in self.spec.parameters if not p.buffer]
         after = _distance(self.fixed, aligned, trained)
         return Alignment(aligned, order, after, _distance(self.fixed, self.moving, trained))

@@ -24,7 +24,8 @@ class Frame:
 
     Args:
         form: the canonical tensors.
-        applied: what the network's own tensors were multiplied by, one for each kind.
+        applied: what the network's own tensors were multiplied by, for each kind; the number one
+            for tensors that no factor acts on.
     """
 
     form: dict[str, Tensor]
@@ -52,9 +53,10 @@ class Frame:
     def back(self, form: State) -> dict[str, Tensor]:
         """Give a canonical form this network's signs and scales."""
         result = dict(form)
+        del form  # a tensor is freed as soon as it is replaced, if nobody else holds it
         for factors in reversed(self.applied):
             for name, factor in factors.items():
-                if result[name].is_floating_point():
+                if factor.ndim and result[name].is_floating_point():
                     result[name] = result[name] / factor
         return result
 

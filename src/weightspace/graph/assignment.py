@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from weightspace.graph.matching_terms import Permutations, Term, Tree
+from weightspace.graph.matching_terms import Permutations, Term, Tree, rows_of
 
 TOLERANCE = 1e-10
 """Gains below this part of the networks' norms are rounding."""
@@ -103,7 +103,7 @@ class Problem:
     def _scale(self) -> Float[Tensor, " batch"]:
         total = torch.zeros(self.batch, dtype=torch.float64)
         for term in self.terms:
-            total = total + term.fixed.flatten(1).norm(dim=1) * term.moving.flatten(1).norm(dim=1)
+            total = total + rows_of(term.fixed).norm(dim=1) * rows_of(term.moving).norm(dim=1)
         return total
 
     def _roots_of(self, term: Term) -> list[int]:
@@ -139,7 +139,8 @@ class Problem:
             fixed, moving = (
                 x.reshape(len(x), size, -1).double() for x in (freed.fixed, freed.moving)
             )
-            total += fixed @ moving.transpose(1, 2)
+            # In place: of wide layers this matrix is larger than all their weights.
+            total.baddbmm_(fixed.expand(self.batch, -1, -1), moving.transpose(1, 2))
         return total
 
     def _each(self, axis: str, freed: list[Term], inner: Tree) -> Permutations:
@@ -196,10 +197,10 @@ def _repeated(fixed: Tensor, size: int) -> Tensor:
 
 
 def _assignments(profits: Float[Tensor, "batch n n"]) -> Int[Tensor, "batch n"]:
-    """The permutation of each matrix with the largest sum."""
+    """The permutation of each matrix with the largest sum; the matrices are used up."""
     from scipy.optimize import linear_sum_assignment  # noqa: PLC0415 (slow to import)
 
     found = np.zeros(profits.shape[:2], dtype=np.int64)
-    for row, matrix in enumerate(profits.numpy()):
-        found[row] = linear_sum_assignment(matrix, maximize=True)[1]
+    for row, matrix in enumerate(profits.neg_().numpy()):  # scipy copies what it is to maximise
+        found[row] = linear_sum_assignment(matrix)[1]
     return torch.from_numpy(found)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from weightspace.graph.binding import Piece, Side
 from weightspace.graph.layout import piece_grid
-from weightspace.graph.settling import settled_factors
+from weightspace.graph.settling import own_copies, settled_factors
 from weightspace.graph.spec import GraphSpec
 from weightspace.graph.symmetry import factor_place
 
@@ -32,7 +32,8 @@ def canonical_signs(spec: GraphSpec, stacked: dict[str, Tensor]) -> dict[str, Te
         stacked: the networks' tensors with a leading batch dimension.
 
     Returns:
-        New tensors of the same functions, to the bit but for the order of sums.
+        Tensors of the same functions, to the bit but for the order of sums; those that no sign
+        acts on are the given ones.
 
     >>> from weightspace.graph import chain_spec
     >>> spec = chain_spec([1, 2, 1], activations="tanh", bias=False)
@@ -50,8 +51,8 @@ def canonical_flips(
     flips = [rescaling for rescaling in spec.rescalings if rescaling.kind == "sign"]
     if not flips or not _has_two_sides(spec):
         return settled_factors(spec, stacked, "sign")
-    result = {name: tensor.clone() for name, tensor in stacked.items()}
-    applied = {name: torch.ones_like(tensor) for name, tensor in stacked.items()}
+    touched = {piece.parameter for flip in flips for piece, _, _ in _weighed(spec, flip.name)}
+    result, applied = own_copies(stacked, touched)
     fed = _fed_by_inputs(spec)
     first = [rescaling for rescaling in flips if rescaling.axis in fed]
     then = [rescaling for rescaling in flips if rescaling.axis not in fed]

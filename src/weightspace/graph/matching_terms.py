@@ -90,8 +90,9 @@ class Term:
 
     def product(self, permutations: Permutations, tree: Tree) -> Float[Tensor, " batch"]:
         """The inner products of the fixed network with the permuted ones."""
-        moved = self._permuted(self.axes, permutations, tree).flatten(1).double()
-        fixed = self.fixed.flatten(1).double()
+        # A term of single values (of a group's neurons, inside it) has no dimension to flatten.
+        moved = rows_of(self._permuted(self.axes, permutations, tree))
+        fixed = rows_of(self.fixed)
         if len(fixed) == 1:
             return moved @ fixed[0]
         return torch.bmm(fixed.unsqueeze(1), moved.unsqueeze(2)).flatten()
@@ -124,3 +125,8 @@ class Term:
         self, axes: Sequence[str | None], permutations: Permutations, tree: Tree
     ) -> Tensor:
         return permute_grid(self.moving, (BATCH, *axes), permutations, tree.parents)
+
+
+def rows_of(values: Tensor) -> Float[Tensor, "batch values"]:
+    """A batch of tensors, or of single values, as vectors."""
+    return (values.flatten(1) if values.ndim > 1 else values[:, None]).double()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 import torch
@@ -38,17 +38,15 @@ def settled_factors(
         kind: signs or scales.
 
     Returns:
-        New tensors, and what they were multiplied by.
+        The tensors, new ones where factors act, and what they were multiplied by: for the others
+        the number one.
     """
     names = [r.name for r in spec.rescalings if r.kind == kind]
     if not names:
         return dict(stacked), {name: tensor.new_ones(()) for name, tensor in stacked.items()}
-    state = _State(
-        kind,
-        {name: list(_holds(spec, name, set(names))) for name in names},
-        {name: tensor.clone() for name, tensor in stacked.items()},
-        {name: torch.ones_like(tensor) for name, tensor in stacked.items()},
-    )
+    holds = {name: list(_holds(spec, name, set(names))) for name in names}
+    touched = {hold.piece.parameter for own in holds.values() for hold in own}
+    state = _State(kind, holds, *own_copies(stacked, touched))
     waiting, order = list(names), []
     while waiting:
         ready = [name for name in waiting if state.judges(name, 1, waiting)] or waiting
@@ -62,6 +60,17 @@ def settled_factors(
             for tensors in (state.tensors, state.applied):
                 tensors[item.parameter.name] = tensors[item.same_as]
     return state.tensors, state.applied
+
+
+def own_copies(stacked: Stacked, touched: Collection[str]) -> tuple[Stacked, Stacked]:
+    """Copies of some tensors, and ones for these; of large networks most are not touched."""
+    return (
+        {name: t.clone() if name in touched else t for name, t in stacked.items()},
+        {
+            name: torch.ones_like(t) if name in touched else t.new_ones(())
+            for name, t in stacked.items()
+        },
+    )
 
 
 @dataclass(frozen=True)
