@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
+from weightspace.align.shrinking import Kept, Shrinker
 from weightspace.errors import ModelError
 from weightspace.graph import GraphSpec, State
 from weightspace.graph.layout import piece_grid
-from weightspace.importers import module_spec
 from weightspace.importers.exporting import Inputs
-from weightspace.relational.axis_shapes import AxisShapes, Dimension
-from weightspace.relational.resizing import resized
+from weightspace.relational.axis_shapes import AxisShapes
 
-Kept = Mapping[str, Int[Tensor, " neurons"]]
-"""The indices of the neurons of an axis that stay, in their order."""
 Score = Callable[[GraphSpec, State, str], Float[Tensor, " neurons"]]
 """How much each neuron of an axis is worth."""
 
@@ -32,11 +28,22 @@ class Pruned:
         module: with fewer neurons.
         kept: of each axis that lost some.
         parameters: trained values before and after.
+        fixed: axes that were to lose neurons and could not, with the reason: mostly that the
+            module's code has their size written into it.
     """
 
     module: nn.Module
     kept: Kept
     parameters: tuple[int, int]
+    fixed: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, before: nn.Module, after: nn.Module, kept: Kept, fixed: Mapping[str, str]
+    ) -> Pruned:
+        """Count the trained values of both."""
+        numbers = [sum(p.numel() for p in module.parameters()) for module in (before, after)]
+        return cls(after, dict(kept), (numbers[0], numbers[1]), dict(fixed))
 
 
 def keep_neurons(module: nn.Module, example_inputs: Inputs, kept: Kept) -> Pruned:
@@ -60,31 +67,10 @@ def keep_neurons(module: nn.Module, example_inputs: Inputs, kept: Kept) -> Prune
     >>> small[0].weight.shape, bool((small[2].weight == net[2].weight[:, [0, 2]]).all())
     (torch.Size([2, 2]), True)
     """
-    shapes = AxisShapes(module_spec(module, example_inputs))
+    shrinker = Shrinker(module, example_inputs)
     for axis, indices in kept.items():
-        _check(shapes, axis, indices)
-    sizes = {axis: len(indices) for axis, indices in kept.items()}
-    state = module.state_dict()
-    smaller = {
-        name: _cut(state[name], shapes.dimensions(name), kept) for name in shapes if name in state
-    }
-    made = resized(module, {name: shapes.shape(name, sizes) for name in shapes})
-    for item in shapes.spec.left_out:
-        source = item.same_as or item.parameter.name
-        smaller[item.parameter.name] = smaller.get(source, state[item.parameter.name])
-    try:
-        made.load_state_dict(smaller)
-        made.train(module.training)
-        _run(made, example_inputs)
-    except (RuntimeError, ValueError, AssertionError) as error:
-        raise ModelError(
-            f"module {type(module).__name__}",
-            expected="a module whose sizes are those of its tensors",
-            found=" ".join(str(error).split())[:200],
-            hint="Sizes are written into its code: keep the axes that these belong to.",
-        ) from error
-    before, after = (sum(p.numel() for p in m.parameters()) for m in (module, made))
-    return Pruned(made, dict(kept), (before, after))
+        _check(shrinker.shapes, axis, indices)
+    return Pruned.of(module, shrinker.make(kept), kept, {})
 
 
 def prune(
@@ -97,6 +83,8 @@ def prune(
 ) -> Pruned:
     """Remove the neurons of each axis that are worth least.
 
+    Axes whose size is written into the module's code stay as they are; the result names them.
+
     Args:
         module: the network.
         example_inputs: as for :func:`weightspace.from_module`.
@@ -106,28 +94,43 @@ def prune(
 
     Raises:
         ModelError: no axis can lose neurons, or the share is not in [0, 1).
+        TraceError: the module cannot be followed.
     """
     if not 0 <= share < 1:
         raise ModelError("share", expected="a number in [0, 1)", found=str(share))
-    spec = module_spec(module, example_inputs)
-    state, shapes = module.state_dict(), AxisShapes(spec)
-    free = [
-        axis
-        for axis in spec.axes
-        if axis.permutes and axis.name not in (*shapes.stiff, *skip) and axis.within is None
-    ]
-    if not free:
+    shrinker = Shrinker(module, example_inputs)
+    state = module.state_dict()
+    kept = {}
+    for axis, count in _counts(shrinker, share, skip).items():
+        worth = (score or weight_norms)(shrinker.spec, state, axis)
+        kept[axis] = torch.topk(worth, count).indices.sort().values
+    found = shrinker.possible(kept)
+    if found.module is None:
         raise ModelError(
             f"module {type(module).__name__}",
             expected="an axis of hidden neurons that can lose some",
-            found="none",
+            found="; ".join(f"{axis}: {why}" for axis, why in found.fixed.items()) or "none",
         )
-    kept = {}
-    for axis in free:
-        worth = (score or weight_norms)(spec, state, axis.name)
-        count = max(1, round((1 - share) * axis.size))
-        kept[axis.name] = torch.topk(worth, count).indices.sort().values
-    return keep_neurons(module, example_inputs, kept)
+    return Pruned.of(module, found.module, found.kept, found.fixed)
+
+
+def _counts(shrinker: Shrinker, share: float, skip: tuple[str, ...]) -> dict[str, int]:
+    """How many neurons of each axis stay; streams are as wide as their heads together."""
+    shapes, sizes = shrinker.shapes, {axis.name: axis.size for axis in shrinker.spec.axes}
+    counts = {
+        axis.name: max(1, round((1 - share) * axis.size))
+        for axis in shrinker.spec.axes
+        if axis.permutes and axis.name not in (*shapes.stiff, *skip) and axis.within is None
+    }
+    # Streams that stay come first: their heads stay, too.
+    for stream, ties in sorted(shrinker.attended.items(), key=lambda item: item[0] in counts):
+        widths = {counts.get(heads, sizes[heads]) * sizes[feature] for heads, feature in ties}
+        if stream in counts and len(widths) == 1:
+            counts[stream] = widths.pop()
+        else:  # the stream stays, and so do its heads
+            for axis in (stream, *(heads for heads, _ in ties)):
+                counts.pop(axis, None)
+    return counts
 
 
 def weight_norms(spec: GraphSpec, state: State, axis: str) -> Float[Tensor, " neurons"]:
@@ -171,43 +174,3 @@ def _check(shapes: AxisShapes, axis: str, indices: Tensor) -> None:
             expected=f"some of the indices below {size}, each once and in order",
             found=str(indices.tolist())[:100],
         )
-
-
-def _cut(tensor: Tensor, dimensions: tuple[Dimension, ...], kept: Kept) -> Tensor:
-    """The entries of a tensor that belong to neurons that stay."""
-    for place, dimension in enumerate(dimensions):
-        index = _indices(dimension, kept)
-        if len(index) != tensor.shape[place]:
-            tensor = tensor.index_select(place, index.to(tensor.device))
-    return tensor
-
-
-def _indices(dimension: Dimension, kept: Kept) -> Int[Tensor, " entries"]:
-    """The indices of a dimension that stay."""
-    found, start = [], 0
-    for stretch in dimension:
-        sizes = [size for _, size in stretch.factors]
-        own = [
-            kept[axis].numpy() if axis is not None and axis in kept else np.arange(size)
-            for axis, size in stretch.factors
-        ]
-        places = np.arange(int(np.prod(sizes, dtype=np.int64))).reshape(sizes)
-        found.append(start + places[np.ix_(*own)].ravel() if own else start + places.ravel())
-        start += places.size
-    return torch.from_numpy(np.concatenate(found))
-
-
-@torch.no_grad()
-def _run(module: nn.Module, inputs: Inputs) -> None:
-    """Run a module once in evaluation mode."""
-    training = module.training
-    module.eval()
-    try:
-        if isinstance(inputs, Tensor):
-            module(inputs)
-        elif isinstance(inputs, Mapping):
-            module(**inputs)
-        else:
-            module(*inputs)
-    finally:
-        module.train(training)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import copy
-
 import torch
 from torch import Tensor, nn
 
-from weightspace.align.pruning import Pruned, keep_neurons
+from weightspace.align.pruning import Pruned
 from weightspace.align.redundancy import Duplicates, dead_neurons, duplicate_neurons
+from weightspace.align.shrinking import Shrinker
 from weightspace.graph import GraphSpec
 from weightspace.graph.layout import piece_grid
-from weightspace.importers import module_spec
 from weightspace.importers.coupling import module_couplings
 from weightspace.importers.exporting import Inputs
-from weightspace.relational.axis_shapes import AxisShapes
 
 
 def remove_redundant(module: nn.Module, example_inputs: Inputs) -> Pruned:
@@ -29,7 +26,6 @@ def remove_redundant(module: nn.Module, example_inputs: Inputs) -> Pruned:
         example_inputs: as for :func:`weightspace.from_module`.
 
     Raises:
-        ModelError: the module has sizes written into its code.
         TraceError: the module cannot be followed.
 
     >>> net = nn.Sequential(nn.Linear(1, 3, bias=False), nn.ReLU(), nn.Linear(3, 1))
@@ -39,22 +35,23 @@ def remove_redundant(module: nn.Module, example_inputs: Inputs) -> Pruned:
     >>> small[0].out_features, torch.allclose(small(x), net(x))
     (1, True)
     """
-    spec = module_spec(module, example_inputs)
-    shapes, coupled = AxisShapes(spec), module_couplings(module, example_inputs)
+    shrinker, coupled = Shrinker(module, example_inputs), module_couplings(module, example_inputs)
+    spec, stiff = shrinker.spec, shrinker.shapes.stiff
     state = {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
     gone = {
         name: found.neurons.clone()
         for name, found in dead_neurons(spec, state, coupled=coupled).items()
-        if name not in shapes.stiff and spec.axis(name).within is None
+        if name not in stiff and spec.axis(name).within is None
     }
-    for group in duplicate_neurons(spec, state, coupled=coupled):
-        if group.axis in gone:
-            _take_over(spec, state, group)
-            gone[group.axis][[number for (number,) in group.neurons[1:]]] = True
-    kept = {name: _others(own) for name, own in gone.items() if bool(own.any())}
-    changed = copy.deepcopy(module)
-    changed.load_state_dict(state)
-    return keep_neurons(changed, example_inputs, kept)
+    groups = [g for g in duplicate_neurons(spec, state, coupled=coupled) if g.axis in gone]
+    for group in groups:
+        gone[group.axis][[number for (number,) in group.neurons[1:]]] = True
+    found = shrinker.possible({n: _others(own) for n, own in gone.items() if bool(own.any())})
+    taken = [group for group in groups if group.axis in found.kept]
+    for group in taken:
+        _take_over(spec, state, group)
+    made = shrinker.make(found.kept, state) if taken or found.module is None else found.module
+    return Pruned.of(module, made, found.kept, found.fixed)
 
 
 def _take_over(spec: GraphSpec, state: dict[str, Tensor], group: Duplicates) -> None:

@@ -22,7 +22,8 @@ def prune(
     """Remove neurons from a network: a smaller one that works.
 
     First what changes nothing: dead neurons and copies of others. Then, with --share, of every
-    layer the neurons with the smallest weights. Writes the smaller tensors, and beside them a
+    layer the neurons with the smallest weights. Layers whose size is written into the module's
+    code stay as they are, and are named. Writes the smaller tensors, and beside them a
     .json with the neurons that stay; `weightspace.align.keep_neurons` makes the smaller module
     of them.
 
@@ -46,6 +47,9 @@ def prune(
     if share:
         steps.append(prune_by_score(exact.module, architecture.inputs, share=share))
     write_network(out, steps[-1].module.state_dict())
+    for step in steps:
+        for axis, why in step.fixed.items():
+            say(f"the neurons of {axis} stay: {why}")
     kept = [{axis: which.tolist() for axis, which in step.kept.items()} for step in steps]
     write_json(out.with_suffix(".json"), kept)
     figures = {
@@ -59,4 +63,4 @@ def prune(
     show_figures(f"{network}, pruned", figures)
     say(f"saved as {out}; the neurons that stay are in {out.with_suffix('.json')}")
     if json is not None:
-        write_json(json, {**figures, "kept": kept})
+        write_json(json, {**figures, "kept": kept, "fixed": [dict(step.fixed) for step in steps]})
