@@ -98,12 +98,25 @@ def _by_activations(  # noqa: PLR0917 (one step of the command)
 
 
 def write_network(path: Path, state: State) -> None:
-    """Write a network's tensors as a safetensors file, all or nothing."""
+    """Write a network's tensors as a safetensors file, all or nothing.
+
+    Raises:
+        FileError: the file cannot be written.
+    """
     from safetensors.torch import save
 
+    from weightspace.cli.output import make_folder
     from weightspace.zoo.store_files import write_file
 
-    write_file(path, save({name: tensor.contiguous() for name, tensor in state.items()}))
+    seen: set[int] = set()
+    tensors = {}
+    for name, tensor in state.items():
+        own = tensor.detach().contiguous()
+        storage = own.untyped_storage().data_ptr()
+        tensors[name] = own.clone() if storage in seen else own  # tied ones are written twice
+        seen.add(storage)
+    make_folder(path.parent)
+    write_file(path, save(tensors))
 
 
 def change_of(
@@ -118,6 +131,7 @@ def change_of(
     except ModelError as error:
         say(f"the change of the output is not known: {error}")
         return None
+    one, other = one.double(), other.double()
     return float((one - other).abs().max() / one.abs().max().clamp_min(1e-12))
 
 

@@ -14,8 +14,12 @@ if TYPE_CHECKING:
 
     from weightspace.graph import GraphSpec, State
 
+    Inputs = Tensor | tuple[Tensor, ...]
+
 MOST_TRAINING = 5000
 """Training images, at the most, that statistics are estimated on."""
+MOST_VALUES = 2**20
+"""Values of random inputs, at the most, unless one input has more."""
 
 
 class Architecture(ABC):
@@ -32,11 +36,11 @@ class Architecture(ABC):
         """
 
     @abstractmethod
-    def run(self, state: State, inputs: Tensor) -> Tensor:
-        """A network's outputs.
+    def run(self, state: State, inputs: Inputs) -> Tensor:
+        """A network's outputs; several tensors one after the other, as one vector.
 
         Raises:
-            ModelError: how the network is run is not known.
+            ModelError: how the network is run is not known, or it does not take the inputs.
         """
 
     @abstractmethod
@@ -44,8 +48,8 @@ class Architecture(ABC):
         """Inputs such as images ``[n, height, width, channels]`` in the shape of the network's."""
 
     @abstractmethod
-    def random_inputs(self, count: int) -> Tensor:
-        """Inputs to run a network on, the same in every call."""
+    def random_inputs(self, count: int) -> Inputs:
+        """Inputs to run a network on, the same in every call; fewer of large ones."""
 
     def module(self, state: State) -> nn.Module:
         """The network as a module with these tensors.
@@ -73,20 +77,41 @@ class NamedModule(Architecture):
 
     def read(self, path: Path) -> dict[str, Tensor]:
         """See :class:`Architecture`."""
-        from weightspace.importers import from_checkpoint
+        import copy
 
-        graph = from_checkpoint(path, module=self._module, example_inputs=self.inputs)
-        return graph.state_dict()
+        from torch import Tensor
 
-    def run(self, state: State, inputs: Tensor) -> Tensor:
+        from weightspace.cli.viewing import load
+
+        filled = copy.deepcopy(self._module)
+        load(filled, path)
+        return {n: t for n, t in filled.state_dict().items() if isinstance(t, Tensor)}
+
+    def run(self, state: State, inputs: Inputs) -> Tensor:
         """See :class:`Architecture`."""
         import torch
+        from torch.utils._pytree import tree_leaves
 
-        with torch.no_grad():
-            result = torch.func.functional_call(self._module, dict(state), (inputs,))
-        if not isinstance(result, torch.Tensor):
-            raise ModelError("--module", expected="a tensor as output", found=type(result).__name__)
-        return result
+        given = (inputs,) if isinstance(inputs, torch.Tensor) else inputs
+        try:
+            with torch.no_grad():
+                # Tied tensors come under both names, and may be copies of each other.
+                result = torch.func.functional_call(
+                    self._module, dict(state), given, tie_weights=False
+                )
+        except Exception as error:  # the code is the person's own and can raise anything
+            shapes = ", ".join(str(list(t.shape)) for t in given)
+            raise ModelError(
+                "--module",
+                expected=f"a network that runs on inputs of shapes {shapes}",
+                found=f"{type(error).__name__}: {' '.join(str(error).split())[:300]}",
+            ) from error
+        if isinstance(result, torch.Tensor):
+            return result
+        tensors = [leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+        if not tensors:
+            raise ModelError("--module", expected="tensors as output", found=type(result).__name__)
+        return torch.cat([tensor.flatten() for tensor in tensors])
 
     def shaped(self, inputs: Tensor) -> Tensor:
         """See :class:`Architecture`."""
@@ -102,15 +127,30 @@ class NamedModule(Architecture):
                 found=f"{list(inputs.shape[1:])}",
             ) from error
 
-    def random_inputs(self, count: int) -> Tensor:
+    def random_inputs(self, count: int) -> Inputs:
         """See :class:`Architecture`."""
+        batches = {len(t) for t in self.inputs if t.ndim}
+        if len(batches) != 1 or any(t.ndim < 2 and t.is_floating_point() for t in self.inputs):
+            return self.inputs  # which dimension counts inputs is not known
+        own = batches.pop()
+        several = max(own, min(count, MOST_VALUES * own // sum(t.numel() for t in self.inputs)))
+        drawn = self._drawn(several)
+        try:
+            self.run(self._module.state_dict(), drawn)
+        except ModelError:  # it takes no other number of inputs
+            return self.inputs
+        return drawn
+
+    def _drawn(self, count: int) -> tuple[Tensor, ...]:
         import torch
 
-        like, generator = self.inputs[0], torch.Generator().manual_seed(0)
-        shape = (count, *like.shape[1:])
-        if like.is_floating_point():
-            return torch.randn(shape, generator=generator)
-        return torch.randint(0, 2, shape, generator=generator)
+        generator = torch.Generator().manual_seed(0)
+        return tuple(
+            torch.randn(count, *like.shape[1:], generator=generator)
+            if like.is_floating_point()
+            else torch.randint(0, 2, (count, *like.shape[1:]), generator=generator)
+            for like in self.inputs
+        )
 
     def module(self, state: State) -> nn.Module:
         """See :class:`Architecture`."""
@@ -128,16 +168,20 @@ class RecognisedChain(Architecture):
 
     def read(self, path: Path) -> dict[str, Tensor]:
         """See :class:`Architecture`."""
-        from weightspace.cli.networks import read_network
+        from weightspace.cli.networks import computable, read_network
 
-        return read_network(path, self.spec)
+        hint = "All networks must be of one architecture."
+        return computable(read_network(path, self.spec, hint=hint))
 
-    def run(self, state: State, inputs: Tensor) -> Tensor:
+    def run(self, state: State, inputs: Inputs) -> Tensor:
         """See :class:`Architecture`."""
+        import torch
+
         from weightspace.graph import ChainRunner
 
+        given = inputs if isinstance(inputs, torch.Tensor) else inputs[0]
         try:
-            values = ChainRunner(self.spec).run(state, inputs)
+            values = ChainRunner(self.spec).run(_single(state), given)
         except WeightspaceError as error:
             raise ModelError(
                 "networks",
@@ -203,6 +247,18 @@ def loss_on(architecture: Architecture, data: str | None, *, most: int = 2000) -
     inputs = architecture.shaped(x)
 
     def loss(state: State) -> float:
-        return float(F.cross_entropy(architecture.run(state, inputs), y))
+        outputs = architecture.run(state, inputs)
+        if outputs.ndim != 2 or len(outputs) != len(y) or int(y.max()) >= outputs.shape[1]:
+            raise DataError(
+                "--data",
+                expected=f"a network with an output for each of {int(y.max()) + 1} classes",
+                found=f"outputs of shape {list(outputs.shape)}",
+            )
+        return float(F.cross_entropy(outputs, y))
 
     return Measured(loss, inputs, architecture.shaped(images.train[:MOST_TRAINING]))
+
+
+def _single(state: State) -> dict[str, Tensor]:
+    """Tensors of any precision in that of the inputs."""
+    return {name: t.float() if t.is_floating_point() else t for name, t in state.items()}

@@ -34,8 +34,16 @@ def read_chain(path: Path) -> Chain:
         ) from error
 
 
-def read_network(path: Path, spec: GraphSpec) -> dict[str, Tensor]:
+TRAINED_ON = "The model was trained on networks of another architecture."
+
+
+def read_network(path: Path, spec: GraphSpec, *, hint: str = TRAINED_ON) -> dict[str, Tensor]:
     """Read a checkpoint file as a network of a spec, whatever its tensors are called.
+
+    Args:
+        path: the file.
+        spec: of the network.
+        hint: what to say where the network is of another one.
 
     Raises:
         FileError: the file cannot be read, holds another architecture, or weights that are
@@ -51,10 +59,18 @@ def read_network(path: Path, spec: GraphSpec) -> dict[str, Tensor]:
             path,
             expected=error.expected,
             found=error.found,
-            hint="The model was trained on networks of another architecture.",
+            hint=hint,
         ) from error
     _require_finite(path, state)
     return state
+
+
+def computable(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors in types that numbers can be computed with: eight bits are stored only."""
+    return {
+        name: tensor.float() if tensor.is_floating_point() and tensor.itemsize == 1 else tensor
+        for name, tensor in state.items()
+    }
 
 
 def read_graph(path: Path, model: Predictor) -> NeuralGraph:
@@ -129,7 +145,8 @@ def _as_it_is(tensors: Mapping[str, Tensor], spec: GraphSpec) -> dict[str, Tenso
 def _require_finite(path: Path, state: Mapping[str, Tensor]) -> None:
     import torch
 
-    bad = [name for name, tensor in state.items() if not bool(torch.isfinite(tensor).all())]
+    plain = computable(state)
+    bad = [name for name, tensor in plain.items() if not bool(torch.isfinite(tensor).all())]
     if bad:
         raise FileError(
             path,

@@ -109,6 +109,7 @@ def _run(
 
 
 def _of_checkpoint(path: Path, activation: str | None, data: str | None) -> View:
+    from weightspace.cli.networks import computable
     from weightspace.importers import from_checkpoint
     from weightspace.report.view_network import view_network
 
@@ -121,7 +122,7 @@ def _of_checkpoint(path: Path, activation: str | None, data: str | None) -> View
             found=error.found,
             hint="Give --module package.module:name and --inputs SHAPE.",
         ) from error
-    spec, state = graph.spec, graph.state_dict()
+    spec, state = graph.spec, computable(graph.state_dict())
     seen, why = _run_chain(graph, state, data)
     return view_network(spec, state, title=path.name, observation=seen, why_not=why)
 

@@ -107,19 +107,25 @@ def _quietly() -> Iterator[None]:
     printed = io.StringIO()
     try:
         with contextlib.redirect_stderr(printed):
-            logger = logging.getLogger("torch.fx.experimental.symbolic_shapes")
-            logger.addFilter(_kept_back)
+            loggers = [logging.getLogger(name) for name in _LOUD]
+            for logger in loggers:
+                logger.addFilter(_kept_back)
             try:
                 yield
             finally:
-                logger.removeFilter(_kept_back)
+                for logger in loggers:
+                    logger.removeFilter(_kept_back)
     finally:
         if printed.getvalue():
             _log.debug("torch.export: %s", printed.getvalue().strip())
 
 
+_LOUD = ("torch.fx.experimental.symbolic_shapes", "torch._subclasses.fake_tensor")
+"""What torch logs, tracebacks among it, of shapes that it then raises an error about."""
+
+
 def _kept_back(record: logging.LogRecord) -> bool:
-    return record.levelno > logging.WARNING
+    return record.levelno > logging.WARNING and record.name != _LOUD[1]
 
 
 def _arguments(inputs: Inputs) -> tuple[tuple[Any, ...], dict[str, Any]]:
