@@ -99,6 +99,17 @@ def test_demo_with_other_options_is_refused(demo: Path) -> None:
     assert "recipe" in fails("demo", "--out", demo, *SMALL, "--seed", "5")
 
 
+@pytest.mark.parametrize("argument", ["models", "--help"])
+def test_a_reader_that_has_enough_ends_the_command_quietly(argument: str) -> None:
+    command = [sys.executable, "-m", "weightspace", argument]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        running.stdout.close()
+        said = running.stderr.read()
+    assert (running.returncode, said) == (1, b"")
+
+
 LAYOUTS = ["seq.{}.weight", "net.{}.linear.weight", "{}.weight", "module.layers.{}.weight"]
 
 
@@ -116,11 +127,11 @@ def test_predict_reads_common_layouts(
         torch.save(renamed, path)
     else:
         save_file(renamed, path)
-    model = demo / "models" / "ng-gnn" / "model.safetensors"
+    model = demo / "models" / "ng-gnn"
     main(
         [
             "predict",
-            str(model),
+            str(model if ending == "pt" else model / "model.safetensors"),
             str(path),
             "--out",
             str(tmp_path / "p.csv"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import os
 import sys
 from collections.abc import Sequence
 
@@ -57,8 +58,10 @@ def app() -> SubcommandApp:
     relational.command(analyse)
     commands = SubcommandApp()
     commands.command(demo)
-    commands.command(zoo, name="zoo")
-    commands.command(relational, name="relational")
+    commands.command(zoo, name="zoo", help="Make, import, change and check sets of networks.")
+    commands.command(
+        relational, name="relational", help="Study how good networks are that graphs wire."
+    )
     commands.command(train)
     commands.command(predict)
     commands.command(models)
@@ -95,6 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         arguments = fetched(arguments)
         check_places(arguments)
         app().cli(prog="weightspace", description=DESCRIPTION, args=arguments)
+        sys.stdout.flush()
     except KeyboardInterrupt:
         console.print(
             "[bold]interrupted[/]: what was done is kept; run the same command again to go on"
@@ -102,6 +106,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(BAD_INPUT)
     except WeightspaceError as error:
         _fail(console, str(error))
+    except BrokenPipeError:  # whoever reads has enough, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except OSError as error:
         _fail(console, f"{error.filename or 'file system'}: {error.strerror or error}")
 

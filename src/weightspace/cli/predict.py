@@ -38,7 +38,8 @@ def predict(
     Rankings give intervals, and name networks that are unlike anything seen instead of guessing.
 
     Args:
-        model: a model.safetensors that `weightspace train` or `weightspace demo` wrote.
+        model: a model.safetensors that `weightspace train` or `weightspace demo` wrote, or the
+            folder it is in.
         files: the networks' checkpoint files, folders of them, or zoos.
         out: the CSV file to write.
         activation: of all hidden layers, where the files do not tell; for rankings.
@@ -52,6 +53,7 @@ def predict(
     from weightspace.rank import is_ranking
     from weightspace.tasks.meanings import labels_of
 
+    model = model / "model.safetensors" if model.is_dir() else model
     if is_ranking(model):
         from weightspace.cli.ranking import predict_ranking
 

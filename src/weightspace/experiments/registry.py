@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weightspace.errors import ModelError
+from weightspace.errors import ModelError, similar_name
 from weightspace.experiments.contrast import Contrast
 from weightspace.experiments.dilation import Dilation
 from weightspace.experiments.domain_adaptation import DomainAdaptation
@@ -42,6 +42,9 @@ def find_experiment(name: str) -> Experiment:
     """
     if name not in EXPERIMENTS:
         raise ModelError(
-            "experiment", expected=f"one of {', '.join(EXPERIMENTS)}", found=repr(name)
+            "experiment",
+            expected=f"one of {', '.join(EXPERIMENTS)}",
+            found=repr(name),
+            hint=similar_name(name, EXPERIMENTS),
         )
     return EXPERIMENTS[name]()

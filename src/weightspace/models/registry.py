@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from weightspace.errors import ModelError
+from weightspace.errors import ModelError, similar_name
 from weightspace.models.dws import DWSNet
 from weightspace.models.editor import Editor
 from weightspace.models.flat_mlp import FlatMLP
@@ -102,7 +102,12 @@ def _make_trunk(
     name: str, requirements: Requirements, options: Mapping[str, Option]
 ) -> tuple[Trunk, bool]:
     if not isinstance(name, str) or name not in MODELS:
-        raise ModelError("model", expected=f"one of {', '.join(MODELS)}", found=repr(name))
+        raise ModelError(
+            "model",
+            expected=f"one of {', '.join(MODELS)}",
+            found=repr(name),
+            hint=similar_name(str(name), MODELS),
+        )
     if not isinstance(requirements, Requirements):
         raise ModelError(
             "requirements",

@@ -14,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
 import weightspace
-from weightspace.errors import DataError, FileError, ModelError, WeightspaceError
+from weightspace.errors import DataError, FileError, ModelError, WeightspaceError, reason_of
 from weightspace.importers.files.hub import local_path
 from weightspace.models.metanetwork import Metanetwork
 from weightspace.models.predictor import Predictor
@@ -78,7 +78,9 @@ def save_model(path: Path | str, model: Metanetwork, *, name: str, task: Mapping
         temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
-        raise FileError(path, expected="a place that can be written", found=str(error)) from error
+        raise FileError(
+            path, expected="a place that can be written", found=reason_of(error)
+        ) from error
 
 
 def _check_name(model: Metanetwork, name: str) -> None:
@@ -97,7 +99,7 @@ def _plain(task: Mapping[str, Any]) -> dict[str, Any]:
     try:
         json.dumps(dict(task), allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise DataError("task", expected="plain values for JSON", found=str(error)) from error
+        raise DataError("task", expected="plain values for JSON", found=reason_of(error)) from error
     return dict(task)
 
 
@@ -123,7 +125,7 @@ def load_model(path: Path | str) -> SavedModel:
         raise FileError(
             path,
             expected="a saved metanetwork (safetensors)",
-            found=str(error),
+            found=reason_of(error),
             hint="The file is damaged or of another kind.",
         ) from error
     if _KEY not in metadata:
