@@ -18,8 +18,8 @@ struct Nodes {
     const float *query, *key, *value;
 };
 
-/* At the grid's receivers: gradients of the sums of values, [SIZE], and of pairs, [HEADS, PAIRS], and
- * each head's product of both with the sums themselves. */
+/* At the grid's receivers: gradients of the sums of values, [SIZE], and of pairs, [HEADS, PAIRS],
+ * and each head's product of both with the sums themselves. */
 struct Given {
     const float *mixed, *pooled, *common;
 };
@@ -88,9 +88,9 @@ INLINE vec logits_of(const float *projected, const float *query, const float *ke
     return sums_of<HEADS>(parts);
 }
 
-/* Add the weighted sums of values and of states for the pairs from `first` to `last`, which have
- * one receiver. */
-INLINE void receive(Group<SIZE> &group, long first, long last, const float *value,
+/* The weighted sums of values and of states for the pairs from `first` to `last`, which have one
+ * receiver; added to what is there unless they are the first of it. */
+INLINE void receive(Group<SIZE> &group, long first, long last, bool fresh, const float *value,
                     const float *shares, float *mixed, float *pooled) {
     for (int h = 0; h < HEADS; h += SOME) {
         vec totals[SOME][VECTORS] = {}, values[SOME][HEAD / LANES] = {};
@@ -112,10 +112,12 @@ INLINE void receive(Group<SIZE> &group, long first, long last, const float *valu
             }
         }
         for (int i = 0; i < SOME; i++) {
-            for (int j = 0; j < HEAD / LANES; j++)
-                at(mixed + (h + i) * HEAD + j * LANES) += values[i][j];
-            for (int j = 0; j < VECTORS; j++)
-                at(pooled + (h + i) * PAIRS + j * LANES) += totals[i][j];
+            float *to = mixed + (h + i) * HEAD, *to_pooled = pooled + (h + i) * PAIRS;
+            for (int j = 0; j < HEAD; j += LANES)
+                at(to + j) = fresh ? values[i][j / LANES] : load(to + j) + values[i][j / LANES];
+            for (int j = 0; j < PAIRS; j += LANES)
+                at(to_pooled + j) =
+                    fresh ? totals[i][j / LANES] : load(to_pooled + j) + totals[i][j / LANES];
         }
     }
 }
@@ -193,8 +195,7 @@ void attention_logits(const Grid &grid, const float *map, const Nodes &nodes, co
         });
 }
 
-/* mixed is [lead, receivers, SIZE] and pooled [lead, receivers, HEADS, PAIRS], both zero before; map
- * is [PAIRS, SIZE]. */
+/* mixed: [lead, receivers, SIZE], pooled: [lead, receivers, HEADS, PAIRS], map: [PAIRS, SIZE]. */
 void attention_received(const Grid &grid, const float *map, const float *start, const Nodes &nodes,
                         const float *pairs, const float *shares, float *mixed, float *pooled) {
     for_groups(
@@ -203,7 +204,8 @@ void attention_received(const Grid &grid, const float *map, const float *start, 
             for (long first = 0, last = 0; first < group.count; first = last) {
                 long receiver = group.places[first].receiver;
                 while (last < group.count && group.places[last].receiver == receiver) last++;
-                receive(group, first, last, nodes.value, shares, mixed + receiver * SIZE,
+                bool fresh = group.places[first].pair == grid.first + receiver * grid.senders;
+                receive(group, first, last, fresh, nodes.value, shares, mixed + receiver * SIZE,
                         pooled + receiver * HEADS * PAIRS);
             }
         });

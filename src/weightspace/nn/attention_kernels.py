@@ -46,8 +46,8 @@ class AttentionKernels(AttentionPasses):
         """See :class:`AttentionPasses`."""
         pairs, bias = inputs.pairs.contiguous(), inputs.bias.contiguous()
         weight = inputs.weight[2 * len(bias) :].T.contiguous()
-        mixed = pairs.new_zeros(layout.received_count, len(bias))
-        pooled = pairs.new_zeros(layout.received_count, shares.shape[1] * pairs.shape[1])
+        mixed = pairs.new_empty(layout.received_count, len(bias))
+        pooled = pairs.new_empty(layout.received_count, shares.shape[1] * pairs.shape[1])
         for grid in layout.grids:
             shape, nodes = GridShape.of(layout, grid), _nodes(grid, inputs)
             given = weight, bias, Pointers.of(*nodes), pairs, shares

@@ -21,7 +21,8 @@ struct Residual {
         typedef signed char bytes __attribute__((vector_size(LANES), aligned(1), may_alias));
         if (!kept) return all(1.0f);
         bytes ones = *reinterpret_cast<const bytes *>(kept + place);
-        return __builtin_convertvector(ones, vec) * scale;
+        /* by way of integers: straight from bytes the compiler goes value by value */
+        return __builtin_convertvector(__builtin_convertvector(ones, whole), vec) * scale;
     }
 };
 
@@ -78,7 +79,9 @@ INLINE vec normal_share(vec x) {
     return larger(x * p + 0.5f, vec{});
 }
 
-INLINE vec normal_density(vec x) { return 0.39894228f * exponential(x * x * -0.5f); }
+INLINE vec normal_density(vec x) {
+    return 0.39894228f * moderate_exponential(larger(x * x * -0.5f, all(-87.0f)));
+}
 
 template <bool SLOPES> INLINE void activate(float *lifted, float *slope, vec x) {
     vec share = normal_share(x);

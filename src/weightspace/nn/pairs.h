@@ -1,9 +1,9 @@
 /* Walking over the pairs of a grid in groups, for the compiled passes over pairs.
  *
  * A grid has `lead` blocks of `receivers` x `senders` pairs, one after the other in the buffer of
- * all pairs; the pairs (j, i) of a block's (i, j) are a block of the same or of another grid. A unit
- * is a part of one block's receivers. Threads have units one after the other, in a fixed way, and
- * what adds up over units is kept by thread, so that results do not depend on timing.
+ * all pairs; the pairs (j, i) of a block's (i, j) are a block of the same or of another grid. A
+ * unit is a part of one block's receivers. Threads have units one after the other, in a fixed way,
+ * and what adds up over units is kept by thread, so that results do not depend on timing.
  */
 #pragma once
 
@@ -63,7 +63,7 @@ template <int COLUMNS> struct Table {
     float *operator[](long i) { return values[i]; }
 };
 
-/* Call `work(group, thread)` for every group of every thread; `make` makes what a thread works on. */
+/* Call `work(group, thread)` for every group; `make` makes what a thread works on. */
 template <typename Make, typename Work>
 INLINE void for_groups(const Grid &grid, const float *pairs, Make make, Work work) {
 #pragma omp parallel for schedule(static) num_threads(grid.threads)

@@ -16,9 +16,8 @@ INLINE vec all(float value) { return vec{} + value; }
 INLINE vec smaller(vec a, vec b) { return a < b ? a : b; }
 INLINE vec larger(vec a, vec b) { return a > b ? a : b; }
 
-/* exp(x) = 2^n exp(r) with |r| <= ln(2) / 2, by a polynomial of degree 6. */
-INLINE vec exponential(vec x) {
-    x = smaller(larger(x, all(-87.0f)), all(88.0f));
+/* exp(x) = 2^n exp(r) with |r| <= ln(2) / 2, by a polynomial of degree 6; for -87 <= x <= 88. */
+INLINE vec moderate_exponential(vec x) {
     vec scaled = x * 1.44269504f;
     whole n = __builtin_convertvector(scaled + (scaled < 0.0f ? all(-0.5f) : all(0.5f)), whole);
     vec rounded = __builtin_convertvector(n, vec);
@@ -27,6 +26,10 @@ INLINE vec exponential(vec x) {
     for (float coefficient : {1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1.0f, 1.0f})
         p = p * r + coefficient;
     return p * (vec)((n + 127) << 23);
+}
+
+INLINE vec exponential(vec x) {
+    return moderate_exponential(smaller(larger(x, all(-87.0f)), all(88.0f)));
 }
 
 INLINE vec sigmoid(vec x) { return 1.0f / (1.0f + exponential(-x)); }
