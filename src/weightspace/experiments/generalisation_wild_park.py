@@ -39,7 +39,6 @@ class WildParkGeneralisation(Generalisation):
             "ng-gnn": {"width": 32},
             "ng-gnn-linear": {"width": 64},
             "nfn-np": {"width": 32},
-            "scale-gmn": {"width": 16, "layers": 3},
         },
         "published": {
             "stat-nn": {},
