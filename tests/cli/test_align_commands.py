@@ -127,6 +127,15 @@ class TestMerge:
         assert found["loss_after"] is not None
         assert load_file("merged.safetensors")["1.running_mean"].abs().sum() > 0
 
+    def test_a_merge_that_is_worse_than_its_networks_is_called_so(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        mlps = ("mlp0.safetensors", "mlp1.safetensors", "--no-align", "--activation", "relu")
+        run("merge", *mlps, "--data", "digits", "--weights", "1", "0")
+        assert "worse than each" not in capsys.readouterr().out
+        run("merge", *mlps, "--data", "digits", "--weights", "9", "-8")
+        assert "worse than each" in capsys.readouterr().out
+
     def test_every_method(self) -> None:
         mlps = ("mlp0.safetensors", "mlp1.safetensors")
         run("merge", *mlps, "--method", "slerp", "--no-align")

@@ -95,6 +95,8 @@ def merge(
         **_losses(measured, states, merged, unaligned),
     }
     show_figures(f"{len(networks)} networks merged", figures)
+    if figures["loss_after"] is not None and figures["loss_after"] > max(figures["losses"]):
+        say("the merged network is worse than each of them: they do not lie in one valley")
     say(f"saved as {out}")
     if json is not None:
         write_json(json, figures)

@@ -28,15 +28,27 @@ def show_table(title: str, header: Sequence[str], rows: Iterable[Sequence[object
 
 
 def show_figures(title: str, figures: Mapping[str, object]) -> None:
-    """Print figures by name, numbers with four digits."""
-    show_table(title, ["", ""], [[name, _shown(value)] for name, value in figures.items()])
+    """Print what is known of figures under a title, their keys as words.
+
+    >>> show_figures("merged", {"loss_of_a": 0.25, "exact": True, "barrier": None, "neurons": 1200})
+    merged
+      loss of a  0.25
+      exact      yes
+      neurons    1,200
+    """
+    known = {key.replace("_", " "): value for key, value in figures.items() if value is not None}
+    width = max(map(len, known), default=0)
+    lines = [f"  {words:{width}}  {_shown(value)}" for words, value in known.items()]
+    say("\n".join([title, *lines]))
 
 
 def _shown(value: object) -> str:
     if isinstance(value, (list, tuple)):
         return ", ".join(map(_shown, value))
-    if value is None:
-        return "not known"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
