@@ -16,11 +16,12 @@ from safetensors.torch import save_file
 
 from weightspace.cli.find import show_lineage
 from weightspace.cli.main import main
-from weightspace.find import Lineage, Step
+from weightspace.find import Folder, Index, Lineage, Network, Problem, Step
 from weightspace.find.index import Entry
 from weightspace.find.kinship import Features, Kinship
 from weightspace.find.rounding import Rounding
 from weightspace.report.lineage_page import lineage_page
+from weightspace.zoo.importing.found import Unit
 
 FEATURES = Features(np.zeros(1), Rounding(), 0.0, np.zeros(1))
 
@@ -89,3 +90,27 @@ def test_names_that_are_no_text_are_skipped_in_every_run(
         assert said["networks"] == ["a.safetensors"]
         assert "UTF-8" in said["skipped"][0]["reason"]
     assert Path("nets/.weightspace-index.parquet").is_file()
+
+
+def test_what_was_read_before_an_interruption_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(4):
+        state = {"0.weight": torch.randn(8, 4), "1.weight": torch.randn(2, 8)}
+        save_file(state, tmp_path / f"{number}.safetensors")
+    reading, times = Folder.read, iter(range(10))
+
+    def read(folder: Folder, unit: Unit) -> tuple[list[Network], list[Problem]]:
+        if next(times) == 2:
+            raise KeyboardInterrupt
+        return reading(folder, unit)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Folder, "read", read)
+        with pytest.raises(KeyboardInterrupt):
+            Index.of(Folder(tmp_path))
+    index = Index.of(Folder(tmp_path))
+    assert (index.changes.kept, index.changes.added) == (2, 2)
+    assert [entry.number for entry in index.entries] == [0, 1, 2, 3]
+    assert [entry.file for entry in index.entries] == [f"{n}.safetensors" for n in range(4)]
+    assert list(tmp_path.glob(".*.tmp")) == []

@@ -5,9 +5,10 @@ from __future__ import annotations
 import io
 import json
 import logging
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,8 @@ logger = logging.getLogger(__name__)
 NAME = ".weightspace-index.parquet"
 """The index of a folder lies in it; hidden files are never read as networks."""
 FORMAT = 1
+SAVED_EVERY = 60.0
+"""Seconds of reading after which the index is saved: what a kill can lose."""
 OPEN_FILES = 16
 """Files whose networks are kept in memory."""
 
@@ -135,9 +138,10 @@ class Index:
     ) -> Index:
         """Read an index from disk and bring it up to date; make it if there is none.
 
-        Files of the same length and time of writing as before are not read again. Where the
-        folder cannot be written, the index is made in memory; so it is for a file alone, which is
-        looked up in the index of its folder, but never takes its place.
+        Files of the same length and time of writing as before are not read again, nor are those
+        that were read before an interruption. Where the folder cannot be written, the index is
+        made in memory; so it is for a file alone, which is looked up in the index of its folder,
+        but never takes its place.
 
         Args:
             folder: the networks.
@@ -158,12 +162,9 @@ class Index:
             else:
                 now[name] = _Seen(*status)
                 waiting.append(unit)
-        for unit in track(waiting):
-            seen = now[readable(unit.file)]
-            networks, seen.problems = folder.read(unit)
-            for network in networks:
-                seen.entries.append(_entry(network, number, seen))
-                number += 1
+        keep = folder.is_whole or path is not None
+        saving = partial(_save, place, folder.signature, now) if keep else None
+        _read(folder, track(waiting), now, number, saving)
         changed = sum(readable(unit.file) in before for unit in waiting)
         changes = Changes(
             added=len(waiting) - changed,
@@ -171,7 +172,6 @@ class Index:
             removed=len(before.keys() - now.keys()) if folder.is_whole else 0,
             kept=len(now) - len(waiting),
         )
-        keep = folder.is_whole or path is not None
         if keep and (waiting or changes.removed or not place.is_file()):
             place = _save(place, folder.signature, now) if now else place
         entries = [entry for seen in now.values() for entry in seen.entries]
@@ -226,6 +226,32 @@ class Index:
 
     def _read_file(self, file: str) -> dict[str, Network]:
         return {network.key: network for network in self.folder.read(Unit(file))[0]}
+
+
+def _read(
+    folder: Folder,
+    units: Iterable[Unit],
+    now: dict[str, _Seen],
+    number: int,
+    saving: Callable[[], object] | None,
+) -> None:
+    """Read files into what is known of them, which is saved now and then and if interrupted."""
+    saved = time.monotonic()
+    try:
+        for unit in units:
+            networks, problems = folder.read(unit)
+            seen = now[readable(unit.file)]
+            # Both at once, or neither: files without any are read again.
+            entries = [_entry(one, number + more, seen) for more, one in enumerate(networks)]
+            seen.entries, seen.problems = entries, problems
+            number += len(entries)
+            if saving is not None and time.monotonic() - saved > SAVED_EVERY:
+                saving()
+                saved = time.monotonic()
+    except BaseException:
+        if saving is not None:
+            saving()
+        raise
 
 
 def _status(path: Path) -> tuple[int, int]:
