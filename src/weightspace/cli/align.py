@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
-from weightspace.cli.output import say, show_figures, write_json
+from weightspace.cli.output import say, show_figures, working, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,10 +62,11 @@ def align(
     measured = loss_on(architecture, data)
     examples = None if measured is None else measured.inputs
     kinds: tuple[Kind, ...] = ("sign", "scale") if scales else ("sign",)
-    if method == "weights":
-        found = align_weights(architecture.spec, fixed, moving, kinds=kinds, restarts=restarts)
-    else:
-        found = _by_activations(architecture, fixed, moving, examples, kinds, restarts)
+    with working(f"aligning {b}"):
+        if method == "weights":
+            found = align_weights(architecture.spec, fixed, moving, kinds=kinds, restarts=restarts)
+        else:
+            found = _by_activations(architecture, fixed, moving, examples, kinds, restarts)
     write_network(out, found.aligned)
     figures = {
         "max_relative_change": change_of(architecture, moving, found.aligned, measured),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
-from weightspace.cli.output import say, show_table, write_json, write_text
+from weightspace.cli.output import say, show_table, working, write_json, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,7 +50,8 @@ def diff(
     from weightspace.report.view_difference import view_difference
     from weightspace.report.view_page import write_view
 
-    found, notes = _compared(a, b, module, inputs, scales)
+    with working(f"aligning {b}"):
+        found, notes = _compared(a, b, module, inputs, scales)
     made = view_difference(found, title=f"{a.name} to {b.name}", notes=notes)
     write_text(out, write_view(made))
     _show(found)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from weightspace.cli.output import say, show_table, write_json
+from weightspace.cli.output import say, show_table, working, write_json
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -40,8 +40,9 @@ def inspect(
         json: also write it as JSON to this file.
     """
     started = time.perf_counter()
-    found = _read(network, inputs)
-    change, reason = _largest_change(found)
+    with working(f"reading and running {network}"):
+        found = _read(network, inputs)
+        change, reason = _largest_change(found)
     seconds = time.perf_counter() - started
     spec = found.graph.spec
     _show(spec)

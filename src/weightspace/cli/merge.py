@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
-from weightspace.cli.output import say, show_figures, write_json
+from weightspace.cli.output import say, show_figures, working, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,7 +79,8 @@ def merge(
     if align:
         for number, state in enumerate(states):
             if state is not goal:
-                found = align_weights(architecture.spec, goal, state)
+                with working(f"aligning {networks[number]}"):
+                    found = align_weights(architecture.spec, goal, state)
                 exact.append(found.matched_exactly)
                 changes.append(change_of(architecture, state, found.aligned, measured))
                 states[number] = found.aligned

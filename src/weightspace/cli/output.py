@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,18 @@ def printable(text: str) -> str:
 
 _STEERING = {"Cc", "Cf", "Cs"}
 """Controls, marks that turn the direction of writing among them, and bytes that are no text."""
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """Show on a terminal that work goes on, and for how long, until the block ends."""
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, redirect_stdout=False) as progress:
+        progress.add_task(printable(what), total=None)
+        yield
 
 
 def write_json(path: Path, data: Any) -> None:

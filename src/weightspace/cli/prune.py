@@ -7,7 +7,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from weightspace.cli.output import say, show_figures, write_json
+from weightspace.cli.output import say, show_figures, working, write_json
 
 
 def prune(
@@ -42,10 +42,12 @@ def prune(
 
     architecture = NamedModule(module, inputs)
     own = architecture.module(architecture.read(network))
-    exact = remove_redundant(own, architecture.inputs)
+    with working("looking for neurons that do nothing"):
+        exact = remove_redundant(own, architecture.inputs)
     steps = [exact]
     if share:
-        steps.append(prune_by_score(exact.module, architecture.inputs, share=share))
+        with working("removing the least neurons"):
+            steps.append(prune_by_score(exact.module, architecture.inputs, share=share))
     write_network(out, steps[-1].module.state_dict())
     for step in steps:
         for axis, why in step.fixed.items():

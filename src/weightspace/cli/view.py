@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
-from weightspace.cli.output import say, show_table, write_json, write_text
+from weightspace.cli.output import say, show_table, working, write_json, write_text
 
 if TYPE_CHECKING:
     from weightspace.report.view_content import View
@@ -45,8 +45,9 @@ def view(
     from weightspace.cli.viewing import view_of
     from weightspace.report.view_page import write_view
 
-    made = view_of(network, module=module, inputs=inputs, activation=activation, data=data)
-    write_text(out, write_view(made))
+    with working(f"reading and running {network}"):
+        made = view_of(network, module=module, inputs=inputs, activation=activation, data=data)
+        write_text(out, write_view(made))
     show_table("facts", ["", ""], made.facts)
     show_table(
         "marked neurons",
