@@ -83,7 +83,13 @@ def working(what: str) -> Iterator[None]:
 
     columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
     console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, redirect_stdout=False) as progress:
+    with Progress(
+        *columns,
+        console=console,
+        transient=True,
+        redirect_stdout=False,
+        disable=not console.is_terminal,
+    ) as progress:
         progress.add_task(printable(what), total=None)
         yield
 
