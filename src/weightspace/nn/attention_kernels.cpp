@@ -8,6 +8,7 @@
  * is compiled. PAIRS and SIZE / HEADS are multiples of 16, HEADS is a power of 2 up to 16.
  */
 #include "pairs.h"
+#include <cmath>
 
 constexpr int VECTORS = PAIRS / LANES, HEAD = SIZE / HEADS, ALL = 3 * SIZE;
 /* Heads whose sums are in registers together. */
@@ -69,6 +70,17 @@ template <int COLUMNS> struct Group {
 
     Group(const float *map, const float *start) : map(map), start(start) {}
 
+    /* Call `work(first, last, receiver, fresh)` for the pairs of every receiver: `fresh` if they
+     * are the first of its pairs, so that nothing is at the receiver yet. */
+    template <typename Work> void for_receivers(const Grid &grid, Work work) const {
+        for (long first = 0, last = 0; first < count; first = last) {
+            long receiver = places[first].receiver;
+            while (last < count && places[last].receiver == receiver) last++;
+            bool fresh = places[first].pair == grid.first + receiver * grid.senders;
+            work(first, last, receiver, fresh);
+        }
+    }
+
     bool take(Walk &walk, const float *pairs) {
         for (count = 0; count < ROWS && walk.next(places[count]); count++)
             states[count] = pairs + places[count].pair * PAIRS;
@@ -86,6 +98,26 @@ INLINE vec logits_of(const float *projected, const float *query, const float *ke
             parts[h] += (load(projected + j) + load(query + j)) *
                         (load(projected + SIZE + j) + load(key + j));
     return sums_of<HEADS>(parts);
+}
+
+/* Turn the logits of one receiver's pairs into shares, but for a factor, and add them up. The heads
+ * of several pairs share a vector. */
+INLINE void share(float *logits, long count, const float *most, bool fresh, float *total) {
+    float largest[LANES], sums[LANES], rest[LANES];
+    for (int i = 0; i < LANES; i++) largest[i] = most[i % HEADS], rest[i] = -INFINITY;
+    auto shares_of = [&](const float *values) {
+        return moderate_exponential(larger(load(values) - load(largest), all(-87.0f)));
+    };
+    vec sum{};
+    long whole_vectors = count * HEADS / LANES * LANES, left = count * HEADS - whole_vectors;
+    for (long i = 0; i < whole_vectors; i += LANES) sum += at(logits + i) = shares_of(logits + i);
+    __builtin_memcpy(rest, logits + whole_vectors, left * sizeof(float));
+    at(rest) = shares_of(rest);
+    __builtin_memcpy(logits + whole_vectors, rest, left * sizeof(float));
+    at(sums) = sum;
+    for (int i = 0; i < left; i++) sums[i] += rest[i];
+    for (int h = 0; h < HEADS; h++) total[h] = fresh ? 0.0f : total[h];
+    for (int i = 0; i < LANES; i++) total[i % HEADS] += sums[i];
 }
 
 /* The weighted sums of values and of states for the pairs from `first` to `last`, which have one
@@ -180,34 +212,41 @@ INLINE void give(const AtEnds &ends, const float *state, float *projected, const
 
 extern "C" {
 
-/* logits is [pairs, HEADS]; map [PAIRS, 2 SIZE]. */
+/* logits is [pairs, HEADS]; most, the largest of each receiver, [lead, receivers, HEADS]; map
+ * [PAIRS, 2 SIZE]. */
 void attention_logits(const Grid &grid, const float *map, const Nodes &nodes, const float *pairs,
-                      float *logits) {
+                      float *logits, float *most) {
     for_groups(
         grid, pairs, [&] { return std::make_unique<Group<2 * SIZE>>(map, nullptr); },
         [&](Group<2 * SIZE> &group, long) {
-            for (long i = 0; i < group.count; i++) {
-                const Place &place = group.places[i];
-                store_heads(logits + place.pair * HEADS,
-                            logits_of(group.projected[i], nodes.query + place.receiver * SIZE,
-                                      nodes.key + place.sender * SIZE));
-            }
+            group.for_receivers(grid, [&](long first, long last, long receiver, bool fresh) {
+                vec largest = fresh ? all(-INFINITY) : load_heads(most + receiver * HEADS);
+                for (long i = first; i < last; i++) {
+                    vec logit = logits_of(group.projected[i], nodes.query + receiver * SIZE,
+                                          nodes.key + group.places[i].sender * SIZE);
+                    store_heads(logits + group.places[i].pair * HEADS, logit);
+                    largest = larger(logit, largest);
+                }
+                store_heads(most + receiver * HEADS, largest);
+            });
         });
 }
 
-/* mixed: [lead, receivers, SIZE], pooled: [lead, receivers, HEADS, PAIRS], map: [PAIRS, SIZE]. */
+/* Shares, but for a factor, replace the logits. At each receiver, [lead, receivers, ...]: most, the
+ * largest logits of all its pairs; the sums of shares, of values and of states. The map is
+ * [PAIRS, SIZE]. */
 void attention_received(const Grid &grid, const float *map, const float *start, const Nodes &nodes,
-                        const float *pairs, const float *shares, float *mixed, float *pooled) {
+                        const float *pairs, float *logits, const float *most, float *total,
+                        float *mixed, float *pooled) {
     for_groups(
         grid, pairs, [&] { return std::make_unique<Group<SIZE>>(map, start); },
         [&](Group<SIZE> &group, long) {
-            for (long first = 0, last = 0; first < group.count; first = last) {
-                long receiver = group.places[first].receiver;
-                while (last < group.count && group.places[last].receiver == receiver) last++;
-                bool fresh = group.places[first].pair == grid.first + receiver * grid.senders;
-                receive(group, first, last, fresh, nodes.value, shares, mixed + receiver * SIZE,
+            group.for_receivers(grid, [&](long first, long last, long receiver, bool fresh) {
+                share(logits + group.places[first].pair * HEADS, last - first,
+                      most + receiver * HEADS, fresh, total + receiver * HEADS);
+                receive(group, first, last, fresh, nodes.value, logits, mixed + receiver * SIZE,
                         pooled + receiver * HEADS * PAIRS);
-            }
+            });
         });
 }
 

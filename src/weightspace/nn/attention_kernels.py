@@ -7,9 +7,10 @@ import functools
 from pathlib import Path
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
-from weightspace.nn.attention_passes import AttentionInputs, AttentionPasses, Given
+from weightspace.nn.attention_passes import Attended, AttentionInputs, AttentionPasses, Given
 from weightspace.nn.attention_piece import AttentionMaps
 from weightspace.nn.compiling import compiled_library
 from weightspace.nn.grid_shape import WIDTHS, GridShape, Pointers, call
@@ -30,30 +31,51 @@ class AttentionKernels(AttentionPasses):
     def __init__(self, library: ctypes.CDLL) -> None:
         self._library = library
 
-    def logits(self, layout: PairLayout, inputs: AttentionInputs, heads: int) -> Tensor:
+    def forward(self, layout: PairLayout, inputs: AttentionInputs, heads: int) -> Attended:
         """See :class:`AttentionPasses`."""
-        pairs, size = inputs.pairs.contiguous(), len(inputs.bias)
-        weight = inputs.weight[: 2 * size].T.contiguous()
-        logits = pairs.new_empty(len(pairs), heads)
+        pairs = inputs.pairs.contiguous()
+        shares, most = self._logits(layout, inputs, pairs, heads)
+        mixed, pooled, total = self._received(layout, inputs, pairs, shares, most)
+        rates = layout.gather(total.reciprocal())
         for grid in layout.grids:
-            shape, nodes = GridShape.of(layout, grid), _nodes(grid, inputs)
-            self._call("attention_logits", shape, weight, Pointers.of(*nodes), pairs, logits)
-        return logits
+            rate = rates[grid.received]
+            grid.of_pairs(shares).mul_(rate.view(grid.lead, grid.receivers, 1, heads))
+        for values in (mixed, pooled):
+            values.view(len(total), heads, -1).div_(total.unsqueeze(2))
+        return Attended(mixed, pooled, shares)
 
-    def received(
-        self, layout: PairLayout, inputs: AttentionInputs, shares: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """See :class:`AttentionPasses`."""
-        pairs, bias = inputs.pairs.contiguous(), inputs.bias.contiguous()
-        weight = inputs.weight[2 * len(bias) :].T.contiguous()
-        mixed = pairs.new_empty(layout.received_count, len(bias))
-        pooled = pairs.new_empty(layout.received_count, shares.shape[1] * pairs.shape[1])
+    def _logits(
+        self, layout: PairLayout, inputs: AttentionInputs, pairs: Tensor, heads: int
+    ) -> tuple[Float[Tensor, "pairs heads"], Float[Tensor, "received heads"]]:
+        """Products of queries and keys, and the largest of all that each receiver has."""
+        weight = inputs.weight[: 2 * len(inputs.bias)].T.contiguous()
+        logits = pairs.new_empty(len(pairs), heads)
+        most = pairs.new_empty(layout.received_count, heads)
         for grid in layout.grids:
-            shape, nodes = GridShape.of(layout, grid), _nodes(grid, inputs)
-            given = weight, bias, Pointers.of(*nodes), pairs, shares
-            written = mixed[grid.received], pooled[grid.received]
-            self._call("attention_received", shape, *given, *written)
-        return mixed, pooled
+            shape, ends = GridShape.of(layout, grid), _nodes(grid, inputs)
+            given = weight, Pointers.of(*ends), pairs
+            self._call("attention_logits", shape, *given, logits, most[grid.received])
+        return logits, layout.gather(layout.largest(most))
+
+    def _received(
+        self,
+        layout: PairLayout,
+        inputs: AttentionInputs,
+        pairs: Tensor,
+        logits: Tensor,
+        most: Tensor,
+    ) -> list[Tensor]:
+        """Sums of values, states and shares at each node; shares, unscaled, replace logits."""
+        heads, bias = logits.shape[1], inputs.bias.contiguous()
+        weight = inputs.weight[2 * len(bias) :].T.contiguous()
+        widths = len(bias), heads * pairs.shape[1], heads
+        sums = [pairs.new_empty(layout.received_count, width) for width in widths]
+        for grid in layout.grids:
+            shape, ends = GridShape.of(layout, grid), _nodes(grid, inputs)
+            mixed, pooled, total, largest = (each[grid.received] for each in (*sums, most))
+            given = weight, bias, Pointers.of(*ends), pairs, logits, largest
+            self._call("attention_received", shape, *given, total, mixed, pooled)
+        return [layout.add_up(each) for each in sums]
 
     def backward(
         self, layout: PairLayout, inputs: AttentionInputs, shares: Tensor, given: Given

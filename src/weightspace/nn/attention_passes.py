@@ -1,4 +1,4 @@
-"""What relational attention does with all pairs: passes forward and one backward."""
+"""What relational attention does with all pairs: a pass forward and one backward."""
 
 from __future__ import annotations
 
@@ -49,20 +49,26 @@ class Given(NamedTuple):
         return Given(*(tensor[received] for tensor in self))
 
 
+class Attended(NamedTuple):
+    """The results of attention.
+
+    Args:
+        mixed: weighted sums of values at each node.
+        pooled: weighted sums of pair states at each node.
+        shares: the weights.
+    """
+
+    mixed: Float[Tensor, "nodes a"]
+    pooled: Float[Tensor, "nodes heads_d"]
+    shares: Float[Tensor, "pairs heads"]
+
+
 class AttentionPasses(ABC):
     """The passes."""
 
     @abstractmethod
-    def logits(
-        self, layout: PairLayout, inputs: AttentionInputs, heads: int
-    ) -> Float[Tensor, "pairs heads"]:
-        """Products of queries and keys."""
-
-    @abstractmethod
-    def received(
-        self, layout: PairLayout, inputs: AttentionInputs, shares: Float[Tensor, "pairs heads"]
-    ) -> tuple[Float[Tensor, "received a"], Float[Tensor, "received heads_d"]]:
-        """The weighted sums of values and of pair states that each grid's receivers get."""
+    def forward(self, layout: PairLayout, inputs: AttentionInputs, heads: int) -> Attended:
+        """Attend."""
 
     @abstractmethod
     def backward(

@@ -102,16 +102,15 @@ class _Attend(Function):
     ) -> tuple[Tensor, Tensor]:
         inputs = AttentionInputs(pairs, weight, bias, queries, keys, values)
         passes = attention_passes(inputs, heads)
-        shares = _softmax(layout, passes.logits(layout, inputs, heads))
-        mixed, pooled = map(layout.add_up, passes.received(layout, inputs, shares))
-        ctx.save_for_backward(*inputs, shares, mixed, pooled)
+        mixed, pooled, shares = passes.forward(layout, inputs, heads)
+        ctx.save_for_backward(*inputs, mixed, pooled, shares)
         ctx.others = layout, passes
         return mixed, pooled.view(-1, heads, pairs.shape[1])
 
     @staticmethod
     @first_derivative
     def backward(ctx: Any, d_mixed: Tensor, d_pooled: Tensor) -> tuple[Tensor | None, ...]:
-        *tensors, shares, mixed, pooled = ctx.saved_tensors
+        *tensors, mixed, pooled, shares = ctx.saved_tensors
         layout, passes = ctx.others
         heads = shares.shape[1]
         # a change of the shares acts relative to their mean change, which the result tells
@@ -119,17 +118,3 @@ class _Attend(Function):
         common += (d_pooled * pooled.view(d_pooled.shape)).sum(-1)
         given = Given(*map(layout.gather, (d_mixed, d_pooled.flatten(1), common)))
         return None, None, *passes.backward(layout, AttentionInputs(*tensors), shares, given)
-
-
-def _softmax(layout: PairLayout, logits: Tensor) -> Float[Tensor, "pairs heads"]:
-    """Shares of each receiver's pairs in all grids together; overwrites the logits."""
-    views = [grid.of_pairs(logits) for grid in layout.grids]
-    most = layout.gather(layout.largest(torch.cat([v.amax(2).flatten(0, 1) for v in views])))
-    sums = []
-    for grid, view in zip(layout.grids, views, strict=True):
-        view.sub_(most[grid.received].view(grid.lead, grid.receivers, 1, -1)).exp_()
-        sums.append(view.sum(2).flatten(0, 1))
-    total = layout.gather(layout.add_up(torch.cat(sums)))
-    for grid, view in zip(layout.grids, views, strict=True):
-        view.div_(total[grid.received].view(grid.lead, grid.receivers, 1, -1))
-    return logits
