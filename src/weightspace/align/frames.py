@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import torch
 from torch import Tensor
 
 from weightspace.graph import GraphSpec, State, canonical_flips
@@ -47,6 +48,8 @@ class Frame:
             if kind in kinds:
                 settle = canonical_flips if kind == "sign" else _scales
                 stacked, factors = settle(spec, stacked)
+                if kind == "sign":  # in bytes: of large networks this is kept for long
+                    factors = {name: factor.to(torch.int8) for name, factor in factors.items()}
                 applied.append({n: f[0] if f.ndim else f for n, f in factors.items()})
         return cls({name: tensor[0] for name, tensor in stacked.items()}, tuple(applied))
 
