@@ -98,6 +98,16 @@ def reason_of(error: BaseException) -> str:
     return words[:300]
 
 
+def counted(number: int, thing: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "network"), counted(1200, "class")
+    ('1 network', '1,200 classes')
+    """
+    ending = "" if number == 1 else "es" if thing.endswith("s") else "s"
+    return f"{number:,} {thing}{ending}"
+
+
 def similar_name(name: str, known: Iterable[str]) -> str:
     """A hint for a name that is not known, if one that is known looks like it.
 

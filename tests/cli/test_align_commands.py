@@ -153,10 +153,12 @@ class TestMerge:
         assert "--base" in missing
 
 
-def test_prune(folder: Path) -> None:
+def test_prune(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     state = load_file("cnn0.safetensors")
     state["3.weight"][2], state["3.bias"][2] = 0, 0
     save_file(state, "dead.safetensors")
+    refusal = refused(capsys, "prune", "dead.safetensors", *MODULE, "--share", "1.3")
+    assert "--share: expected a number in [0, 1), found 1.3" in refusal
     found = run("prune", "dead.safetensors", *MODULE, "--share", "0.5")
     assert found["neurons_removed_exactly"] == 1
     assert found["parameters"] < found["parameters_without_redundancy"]

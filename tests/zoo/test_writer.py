@@ -172,7 +172,7 @@ def test_a_finished_zoo_stays_as_it_is(tmp_path):
     assert len(again.finish(splits={"train": [1, 0], "test": [2]})) == 3
     with pytest.raises(FileError, match="a finished one without part 1"):
         write(again, 1)
-    with pytest.raises(FileError, match="split 'train' with 1 networks"):
+    with pytest.raises(FileError, match="split 'train' with 1 network,"):
         again.finish(splits={"train": [0]})
     assert contents(tmp_path) == before
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tyro.conf import Positional, arg
 
 from weightspace.cli.output import printable, say, show_table, write_bytes, write_json, write_text
+from weightspace.errors import counted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -268,7 +269,7 @@ def show_lineage(found: Lineage) -> None:
         console.print(trees[0])
     if alone:
         some = ", ".join(alone[:5]) + (", ..." if len(alone) > 5 else "")
-        say(f"{len(alone)} networks without kin: {some}")
+        say(f"{counted(len(alone), 'network')} without kin: {some}")
 
 
 def _label(step: Step) -> Any:

@@ -30,19 +30,19 @@ def open_index(
     Raises:
         DataError: there is no network in the folder.
     """
-    from weightspace.errors import DataError
+    from weightspace.errors import DataError, counted
     from weightspace.find import Folder, Index
 
     specs = module_specs(module, inputs)
     source = Folder(folder, activation=activation, specs=specs)
     found = Index.of(source, path=index, track=progress("reading", "files"))
-    say(f"{len(found)} networks in {folder}; {found.changes}")
+    say(f"{counted(len(found), 'network')} in {folder}; {found.changes}")
     show_problems(found.problems)
     unknown = [entry for entry in found.entries if not entry.known]
     if unknown:
         say(
-            f"the structure of {len(unknown)} networks, such as {unknown[0].name}, is not known "
-            "from names and shapes: neurons of these are not reordered (give --module)"
+            f"the structure of {counted(len(unknown), 'network')}, such as {unknown[0].name}, is "
+            "not known from names and shapes: neurons of these are not reordered (give --module)"
         )
     if not len(found):
         raise DataError(

@@ -39,7 +39,10 @@ def prune(
     from weightspace.align import remove_redundant
     from weightspace.cli.align import write_network
     from weightspace.cli.architecture import NamedModule
+    from weightspace.errors import ModelError
 
+    if not 0 <= share < 1:
+        raise ModelError("--share", expected="a number in [0, 1)", found=str(share))
     architecture = NamedModule(module, inputs)
     own = architecture.module(architecture.read(network))
     with working("looking for neurons that do nothing"):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weightspace.cli.output import printable, say, show_table, write_json, write_text
+from weightspace.errors import counted
 
 if TYPE_CHECKING:
     from weightspace.rank import Ranked, Ranking
@@ -134,8 +135,8 @@ def _show(ranking: Ranking, results: dict[str, Any]) -> None:
     trust = ranking.trust
     say(
         f"{ranking.model}: Kendall's tau {trust.tau:.2f} ({trust.low:.2f} to {trust.high:.2f}), "
-        f"p = {trust.p_value:.3f}, {len(ranking.calibration.folds)} networks of "
-        f"{trust.sources} sources"
+        f"p = {trust.p_value:.3f}, {counted(len(ranking.calibration.folds), 'network')} of "
+        f"{counted(trust.sources, 'source')}"
     )
     if "test_tau" in results:
         say(

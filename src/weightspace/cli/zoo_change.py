@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from tyro.conf import Positional, arg
 
 from weightspace.cli.output import say, write_json
-from weightspace.errors import DataError
+from weightspace.errors import DataError, counted
 
 
 def merge(
@@ -84,7 +84,7 @@ def export(
 
     opened = Zoo.open(zoo)
     export_zoo(opened, folder, format=format)
-    say(f"{len(opened):,} networks as {format} in {folder}")
+    say(f"{counted(len(opened), 'network')} as {format} in {folder}")
 
 
 def read_shares(texts: tuple[str, ...]) -> dict[str, float]:

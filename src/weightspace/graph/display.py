@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+from weightspace.errors import counted
 from weightspace.graph.spec import GraphSpec
 
 MOST = 30
@@ -36,7 +37,7 @@ def spec_html(spec: GraphSpec, *, networks: int | None = None) -> str:
         spec: the structure.
         networks: how many networks of it there are, for a batch of them.
     """
-    front = "GraphSpec" if networks is None else f"NeuralGraph of {networks:,} networks"
+    front = "GraphSpec" if networks is None else f"NeuralGraph of {counted(networks, 'network')}"
     title = (
         f"{front}: {spec.node_count:,} nodes, {spec.edge_count:,} edges, "
         f"{spec.parameter_count:,} parameters"

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Shaped
 from torch import Tensor
 
-from weightspace.errors import StateError
+from weightspace.errors import StateError, counted
 from weightspace.graph.binding import Parameter
 from weightspace.graph.layout import Frame, read_piece, write_piece
 from weightspace.graph.spec import EdgeBlock, GraphSpec, NodeSet
@@ -203,7 +203,7 @@ class NeuralGraph:
 
     def __repr__(self) -> str:
         return (
-            f"NeuralGraph({self.batch_size} networks, {self.spec.node_count} nodes, "
+            f"NeuralGraph({counted(self.batch_size, 'network')}, {self.spec.node_count} nodes, "
             f"{self.spec.edge_count} edges, spec {self.spec.fingerprint})"
         )
 

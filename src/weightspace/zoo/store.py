@@ -15,7 +15,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from weightspace.errors import DataError, FileError, reason_of, similar_name
+from weightspace.errors import DataError, FileError, counted, reason_of, similar_name
 from weightspace.graph import GraphSpec, NeuralGraph
 from weightspace.graph.display import html_table
 from weightspace.importers.files.hub import local_path
@@ -90,7 +90,7 @@ class Zoo:
 
     def __repr__(self) -> str:
         count = len(self._manifest.specs)
-        parts = [f"{len(self)} networks", f"{count} spec" + "s" * (count != 1)]
+        parts = [counted(len(self), "network"), counted(count, "spec")]
         if self.splits:
             parts.append("splits " + ", ".join(f"{k} {n}" for k, n in self.splits.items()))
         return f"Zoo({', '.join(parts)})"

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 from torch import Tensor
 
-from weightspace.errors import WeightspaceError, reason_of
+from weightspace.errors import WeightspaceError, counted, reason_of
 from weightspace.zoo.shards import Run, ShardLayout, TensorPlace, read_layout, read_rows
 from weightspace.zoo.splits import crossing_groups
 from weightspace.zoo.store import Zoo
@@ -90,9 +90,10 @@ class VerifyReport:
         }
 
     def __rich__(self) -> Group:
-        state = "nothing wrong" if self.ok else f"{len(self.problems)} problems"
+        state = "nothing wrong" if self.ok else counted(len(self.problems), "problem")
         # Text, because plain strings are read as markup: brackets would vanish.
-        summary = f"{self.path}: {self.networks} networks in {self.shards} shards, {state}"
+        networks, shards = counted(self.networks, "network"), counted(self.shards, "shard")
+        summary = f"{self.path}: {networks} in {shards}, {state}"
         title = Text(summary, no_wrap=True, overflow="ignore")
         if self.ok:
             return Group(title)

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from weightspace import __version__
-from weightspace.errors import DataError, FileError, reason_of
+from weightspace.errors import DataError, FileError, counted, reason_of
 from weightspace.graph import GraphSpec, State
 from weightspace.zoo.shards import shard_bytes
 from weightspace.zoo.store import Zoo
@@ -257,7 +257,7 @@ class ZooWriter:
             ):
                 raise FileError(
                     self.path,
-                    expected=f"split {name!r} with {len(indices)} networks, as given",
+                    expected=f"split {name!r} with {counted(len(indices), 'network')}, as given",
                     found=f"a finished zoo with splits {zoo.splits}",
                     hint="A finished zoo is not changed: choose another folder.",
                 )

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from weightspace.errors import counted
+
 SHOWN = 20
 
 
@@ -47,8 +49,8 @@ class ImportReport:
         return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:
-        plural = "architecture" if self.specs == 1 else "architectures"
-        yield f"{self.networks:,} networks of {self.specs:,} {plural} ({self.layout} layout)"
+        networks, specs = counted(self.networks, "network"), counted(self.specs, "architecture")
+        yield f"{networks} of {specs} ({self.layout} layout)"
         if self.splits:
             yield "splits: " + ", ".join(f"{name} {count:,}" for name, count in self.splits.items())
         if self.problems:
