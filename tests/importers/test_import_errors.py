@@ -188,3 +188,17 @@ def test_outputs_without_a_number_show_nothing() -> None:
     net = stir(Empty())
     with pytest.raises(SymmetryError, match="outputs that are empty"):
         from_module(net, X).symmetry.check(net, X)
+
+
+def test_inputs_that_the_network_cannot_take_are_named() -> None:
+    with pytest.raises(TraceError, match=r"runs on its inputs \(tensors of \(4, 7\)\).*shape"):
+        from_module(Summing(), torch.zeros(4, 7))
+
+
+def test_a_network_that_runs_but_cannot_be_exported_is_said_to_be_one() -> None:
+    class Choosing(Summing):
+        def forward(self, x: Tensor) -> Tensor:
+            return self.first(x) if float(x.sum()) > 0 else self.first(-x)
+
+    with pytest.raises(TraceError, match="Data-dependent control flow"):
+        from_module(Choosing(), torch.ones(4, 3))

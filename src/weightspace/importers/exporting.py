@@ -83,17 +83,37 @@ def export(module: nn.Module, example_inputs: Inputs) -> Exported:
             warnings.simplefilter("ignore")
             program = deciding_sizes(lambda: _program(module, args, kwargs))
     except Exception as error:
-        raise TraceError(
-            f"module {type(module).__name__}",
-            expected="a network that torch.export can export with these inputs",
-            found=f"{type(error).__name__}: {_first_line(error)}",
-            hint="Data-dependent control flow and custom operations cannot be exported.",
-        ) from error
+        raise _refused(module, args, kwargs, error) from error
     finally:
         for part, training in modes:
             part.training = training
     state = {name: t for name, t in module.state_dict().items() if isinstance(t, Tensor)}
     return Exported(program, state, _twins(state))
+
+
+def _refused(
+    module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception
+) -> TraceError:
+    """What to say of a module that cannot be exported: perhaps it cannot be run, either."""
+    subject = f"module {type(module).__name__}"
+    try:
+        with torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            module(*args, **kwargs)
+    except Exception as failure:  # whatever its code raises
+        shapes = [str(tuple(x.shape)) for x in (*args, *kwargs.values()) if isinstance(x, Tensor)]
+        return TraceError(
+            subject,
+            expected=f"a network that runs on its inputs (tensors of {', '.join(shapes)})",
+            found=f"{type(failure).__name__}: {_first_line(failure)}",
+            hint="Give inputs of the shapes and types that it takes.",
+        )
+    return TraceError(
+        subject,
+        expected="a network that torch.export can export with these inputs",
+        found=f"{type(error).__name__}: {_first_line(error)}",
+        hint="Data-dependent control flow and custom operations cannot be exported.",
+    )
 
 
 def _program(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ExportedProgram:
