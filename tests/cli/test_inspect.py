@@ -113,7 +113,7 @@ def test_onnx(tmp_path: Path) -> None:
         (f"{NAME}small", ["--inputs", "4,0"], "'4,0'"),
         (f"{NAME}small", ["--inputs", "99999999,99999999"], "at most"),
         (f"{NAME}small", ["--inputs", "bool:1,3"], "'bool:1,3'"),
-        (f"{NAME}small", ["--inputs", "4,5"], "torch.export"),
+        (f"{NAME}small", ["--inputs", "4,5"], "tensors of (4, 5)"),
         ("missing.pt", [], "no such file"),
         ("missing.onnx", [], "no such file"),
     ],
