@@ -153,7 +153,11 @@ def _shown(mean: float, deviation: float | None) -> str:
 
     >>> _shown(98.4567, 0.3), _shown(0.00123, 0.0001), _shown(120000.0, None)
     ('98.46 ± 0.30', '0.00123 ± 0.00010', '120,000')
+    >>> _shown(7.0, None), _shown(0.0, 0.0)
+    ('7', '0 ± 0')
     """
+    if mean.is_integer() and not deviation:
+        return f"{mean:,.0f}" if deviation is None else f"{mean:,.0f} ± 0"
     scale = deviation or abs(mean)
     places = 0 if scale >= 100 else next((n for n in range(1, 7) if scale >= 10.0 ** (1 - n)), 6)
     if not deviation and abs(mean) >= 1:
