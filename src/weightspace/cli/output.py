@@ -143,5 +143,5 @@ def make_folder(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise FileError(
-            path, expected="a folder, or a place for one", found=error.strerror or str(error)
+            path, expected="a folder, or a place for one", found=reason_of(error)
         ) from error

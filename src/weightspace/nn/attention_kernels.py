@@ -13,7 +13,8 @@ from torch import Tensor
 from weightspace.nn.attention_passes import Attended, AttentionInputs, AttentionPasses, Given
 from weightspace.nn.attention_piece import AttentionMaps
 from weightspace.nn.compiling import compiled_library
-from weightspace.nn.grid_shape import WIDTHS, GridShape, Pointers, call
+from weightspace.nn.grid_shape import WIDTHS, GridShape
+from weightspace.nn.library_calls import Pointers, call
 from weightspace.nn.pair_layout import Grid, PairLayout, add_rows
 
 SOURCE = Path(__file__).with_name("attention_kernels.cpp")

@@ -6,7 +6,7 @@ import ctypes
 import functools
 import weakref
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,6 +14,7 @@ from torch import Tensor
 from weightspace.nn.arrangement import Arrangement, Rows, index_of
 from weightspace.nn.compiling import compiled_library
 from weightspace.nn.edge_passes import EdgeGrads, EdgeInputs, EdgePasses, Four
+from weightspace.nn.library_calls import Pointers, call
 from weightspace.nn.pieces import Direction, bundled_directions
 
 SOURCE = Path(__file__).with_name("edge_kernels.cpp")
@@ -36,13 +37,13 @@ class EdgeKernels(EdgePasses):
     def film(self, given: EdgeInputs) -> Four:
         """See :class:`EdgePasses`."""
         found = given.received(), given.received(), given.received(), given.received()
-        self._call("film_forward", given, _Pointers(*found))
+        self._call("film_forward", given, Pointers.of(*found))
         return found
 
     def film_backward(self, given: EdgeInputs, grads: Four) -> EdgeGrads:
         """See :class:`EdgePasses`."""
         own = [grad.contiguous() for grad in grads]
-        return self._backward("film_backward", given, _Pointers(*own))
+        return self._backward("film_backward", given, Pointers.of(*own))
 
     def silu(self, given: EdgeInputs) -> Tensor:
         """See :class:`EdgePasses`."""
@@ -54,7 +55,7 @@ class EdgeKernels(EdgePasses):
         """See :class:`EdgePasses`."""
         return self._backward("silu_backward", given, grad.contiguous())
 
-    def _backward(self, name: str, given: EdgeInputs, arriving: Tensor | _Pointers) -> EdgeGrads:
+    def _backward(self, name: str, given: EdgeInputs, arriving: Tensor | Pointers) -> EdgeGrads:
         shares = _ways(given.arrangement).threads
         found = EdgeGrads(
             torch.empty_like(given.edges, memory_format=torch.contiguous_format),
@@ -63,10 +64,10 @@ class EdgeKernels(EdgePasses):
             given.received(),
             given.received(),
         )
-        self._call(name, given, arriving, _Pointers(*found))
+        self._call(name, given, arriving, Pointers.of(*found))
         return found._replace(weight=found.weight.sum(0), bias=found.bias.sum(0))
 
-    def _call(self, name: str, given: EdgeInputs, *rest: Tensor | _Pointers) -> None:
+    def _call(self, name: str, given: EdgeInputs, *rest: Tensor | Pointers) -> None:
         """Call a function; tensors are passed as pointers, and live until it returns."""
         tensors = [
             given.edges.contiguous(),
@@ -77,11 +78,7 @@ class EdgeKernels(EdgePasses):
             given.senders.contiguous(),
         ]
         inputs = _Inputs.of(_ways(given.arrangement), tensors)
-        passed = [
-            _pointer(each) if isinstance(each, Tensor) else ctypes.byref(each.structure)
-            for each in rest
-        ]
-        self._library[name](ctypes.byref(inputs), *passed)
+        call(self._library, name, inputs, *rest)
 
 
 @functools.cache
@@ -192,17 +189,3 @@ class _Inputs(ctypes.Structure):
             ways.threads,
             *(tensor.data_ptr() for tensor in tensors),
         )
-
-
-class _Pointers:
-    """Several tensors as a structure of pointers, which live as long."""
-
-    def __init__(self, *tensors: Tensor) -> None:
-        assert all(tensor.is_contiguous() for tensor in tensors)
-        self._tensors = tensors
-        self.structure: Any = (ctypes.c_void_p * len(tensors))(*(t.data_ptr() for t in tensors))
-
-
-def _pointer(tensor: Tensor) -> ctypes.c_void_p:
-    assert tensor.is_contiguous()
-    return ctypes.c_void_p(tensor.data_ptr())

@@ -41,32 +41,3 @@ class GridShape(ctypes.Structure):
             like.new_zeros(grid.lead * grid.receivers, like.shape[1]),
             like.new_zeros(self.lead, self.splits, grid.senders, like.shape[1]),
         )
-
-
-class Pointers(ctypes.Structure):
-    """A structure of up to four pointers."""
-
-    _fields_ = [(name, ctypes.c_void_p) for name in ("first", "second", "third", "fourth")]
-
-    @classmethod
-    def of(cls, *tensors: Tensor) -> Pointers:
-        """Pointers to contiguous tensors, which must outlive the structure."""
-        assert all(tensor.is_contiguous() for tensor in tensors)
-        return cls(*(tensor.data_ptr() for tensor in tensors))
-
-
-def call(library: ctypes.CDLL, name: str, *arguments: Tensor | ctypes.Structure) -> None:
-    """Call a function; contiguous tensors are passed as pointers, structures by reference."""
-    library[name](
-        *(
-            ctypes.c_void_p(_contiguous(each).data_ptr())
-            if isinstance(each, Tensor)
-            else ctypes.byref(each)
-            for each in arguments
-        )
-    )
-
-
-def _contiguous(tensor: Tensor) -> Tensor:
-    assert tensor.is_contiguous()
-    return tensor

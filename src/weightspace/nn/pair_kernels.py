@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from weightspace.nn.compiling import compiled_library
-from weightspace.nn.grid_shape import WIDTHS, GridShape, Pointers, call
+from weightspace.nn.grid_shape import WIDTHS, GridShape
 from weightspace.nn.keeping import Kept
+from weightspace.nn.library_calls import Pointers, call
 from weightspace.nn.pair_layout import Grid, add_rows
 from weightspace.nn.update_passes import UpdateInputs, UpdateMaps, UpdatePasses, UpdateSetting
 
