@@ -15,7 +15,7 @@ from torch.nn.modules.conv import _ConvNd
 from weightspace.errors import ModelError, WeightspaceError
 from weightspace.graph import State
 from weightspace.importers import module_spec
-from weightspace.importers.exporting import Inputs
+from weightspace.importers.exporting import Inputs, arguments_of
 from weightspace.relational.axis_shapes import AxisShapes, Dimension, Sizes
 from weightspace.relational.resizing import resized
 
@@ -240,11 +240,7 @@ def _run(module: nn.Module, inputs: Inputs) -> None:
     training = module.training
     module.eval()
     try:
-        if isinstance(inputs, Tensor):
-            module(inputs)
-        elif isinstance(inputs, Mapping):
-            module(**inputs)
-        else:
-            module(*inputs)
+        args, kwargs = arguments_of(inputs)
+        module(*args, **kwargs)
     finally:
         module.train(training)

@@ -75,7 +75,7 @@ def export(module: nn.Module, example_inputs: Inputs) -> Exported:
     Raises:
         TraceError: ``torch.export`` cannot export it.
     """
-    args, kwargs = _arguments(example_inputs)
+    args, kwargs = arguments_of(example_inputs)
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:
@@ -148,7 +148,12 @@ def _kept_back(record: logging.LogRecord) -> bool:
     return record.levelno > logging.WARNING and record.name != _LOUD[1]
 
 
-def _arguments(inputs: Inputs) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def arguments_of(inputs: Inputs) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Example inputs as a module is called with them: by position and by name.
+
+    >>> arguments_of({"x": 1})
+    ((), {'x': 1})
+    """
     if isinstance(inputs, Tensor):
         return (inputs,), {}
     if isinstance(inputs, Mapping):

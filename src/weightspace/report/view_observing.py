@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from weightspace.graph import ChainRunner, GraphSpec, State
-from weightspace.importers.exporting import Inputs
+from weightspace.importers.exporting import Inputs, arguments_of
 from weightspace.importers.flowing import Flow, FlowReader
 from weightspace.report.view_encoding import Array
 
@@ -70,7 +70,7 @@ def observe_module(
     """
 
     def run(tensors: State, inputs: Inputs) -> Tensor:
-        positional, named = _arguments(inputs)
+        positional, named = arguments_of(inputs)
         return _output(torch.func.functional_call(module, dict(tensors), positional, named))
 
     tally, slopes = _Tally(), _Slopes(reader.spec, state)
@@ -222,9 +222,3 @@ def _output(result: Any) -> Tensor:
         values = result.values() if isinstance(result, Mapping) else result
         result = next(iter(values))
     return result
-
-
-def _arguments(inputs: Inputs) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    if isinstance(inputs, Tensor):
-        return (inputs,), {}
-    return ((), dict(inputs)) if isinstance(inputs, Mapping) else (tuple(inputs), {})
